@@ -1,0 +1,13 @@
+//! `beckon.dev/v1alpha1`.
+
+mod attention_request;
+pub(super) mod attention_rules;
+mod attention_status;
+mod browser_session;
+pub(super) mod session_rules;
+mod shared;
+
+pub use attention_request::*;
+pub use attention_status::*;
+pub use browser_session::*;
+pub use shared::*;

@@ -1,0 +1,112 @@
+//! What the API server holds for a BrowserSession, whoever writes.
+
+use crate::api::rules::{List, Rule, atomic, map};
+
+/// Every rule.
+pub(in crate::api) const RULES: &[&[Rule]] = &[LIFE, BROWSER];
+
+/// List semantics.
+pub(in crate::api) const LISTS: &[List] = &[
+    atomic("spec.tolerations"),
+    atomic("spec.network.allowHosts"),
+    atomic("spec.network.denyHosts"),
+    map("status.conditions", &["type"]),
+    atomic("status.openRequests"),
+    atomic("status.idle.pausedBy"),
+];
+
+/// An optional field that never changes.
+macro_rules! fixed {
+    ($field:literal) => {
+        Rule::forbid(
+            "spec",
+            concat!(".", $field),
+            "is immutable",
+            concat!(
+                "has(self.",
+                $field,
+                ") == has(oldSelf.",
+                $field,
+                ") && (!has(self.",
+                $field,
+                ") || self.",
+                $field,
+                " == oldSelf.",
+                $field,
+                ")"
+            ),
+        )
+    };
+}
+
+/// The owner is named, the close is set once, the end is final.
+const LIFE: &[Rule] = &[
+    Rule::forbid("", ".spec.close", "a session can't be created closed", "oldSelf.hasValue() || !has(self.spec.close)").at_create(),
+    Rule::forbid(
+        "",
+        ".spec.close",
+        "this session was already closed",
+        "!has(oldSelf.spec.close) || (has(self.spec.close) && self.spec.close == oldSelf.spec.close)",
+    ),
+    Rule::forbid(
+        "",
+        ".status.phase",
+        "status.phase is final",
+        "!has(oldSelf.status) || !has(oldSelf.status.phase) || !(oldSelf.status.phase in ['Closed', 'Crashed', 'Expired']) || (has(self.status) && has(self.status.phase) && self.status.phase == oldSelf.status.phase)",
+    )
+    .says("'status.phase ' + oldSelf.status.phase + ' is final'"),
+    Rule::forbid(
+        "",
+        ".status.phase",
+        "status.phase can't be removed",
+        "!has(oldSelf.status) || !has(oldSelf.status.phase) || (has(self.status) && has(self.status.phase))",
+    ),
+    Rule::require(
+        "spec",
+        ".owner",
+        "say who you are: add owner.username, your name in kubectl auth whoami (a cluster from 1.36 on fills it in)",
+        "has(self.owner)",
+    ),
+    Rule::forbid("spec", ".owner", "is immutable", "has(self.owner) && self.owner == oldSelf.owner"),
+    Rule::require(
+        "spec.close",
+        ".by",
+        "say who you are: add by.username, your name in kubectl auth whoami (a cluster from 1.36 on fills it in)",
+        "has(self.by)",
+    ),
+];
+
+/// A running browser is not reconfigured under its agent.
+const BROWSER: &[Rule] = &[
+    Rule::forbid("spec", ".browser", "is immutable", "self.browser == oldSelf.browser"),
+    fixed!("startURL"),
+    fixed!("viewport"),
+    fixed!("locale"),
+    fixed!("timezone"),
+    fixed!("userAgent"),
+    fixed!("proxy"),
+    fixed!("idleTimeoutSeconds"),
+    fixed!("maxLifetimeSeconds"),
+    fixed!("approve"),
+    fixed!("human"),
+    fixed!("humanTimeoutSeconds"),
+    fixed!("resources"),
+    fixed!("nodeSelector"),
+    fixed!("tolerations"),
+    fixed!("runtimeClassName"),
+    fixed!("serviceAccountName"),
+    fixed!("downloads"),
+    fixed!("network"),
+    Rule::invalid(
+        "spec",
+        ".startURL",
+        "must be about:blank or begin with http:// or https://",
+        "!has(self.startURL) || self.startURL == 'about:blank' || self.startURL.startsWith('http://') || self.startURL.startsWith('https://')",
+    ),
+    Rule::invalid(
+        "spec",
+        ".proxy",
+        "must be scheme://host:port, without credentials",
+        "!has(self.proxy) || (self.proxy.contains('://') && !self.proxy.contains('@'))",
+    ),
+];
