@@ -1,1 +1,2 @@
+//! What contributors run.
 fn main() {}

@@ -1,0 +1,7 @@
+//! What every role needs to run: the clock, telemetry, metrics, the admin port, and an orderly end.
+
+pub mod admin;
+pub mod clock;
+pub mod metrics;
+pub mod shutdown;
+pub mod telemetry;
