@@ -102,6 +102,8 @@ pub fn complete(mut crd: CustomResourceDefinition, rules: &[&[Rule]], lists: &[L
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     for schema in schemas(&mut crd) {
         schema.title = None;
+        // `kubectl explain` shows it; the derived one speaks of Rust.
+        schema.description = find(schema, "spec").and_then(|spec| spec.description.clone());
         refuse_null(schema);
         bound_conditions(schema);
         for rule in rules.iter().copied().flatten() {
