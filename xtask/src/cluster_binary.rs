@@ -1,0 +1,224 @@
+//! The programs of the control plane: one Go binary that is built once and kept in the user's cache directory, or programs that
+//! are there already.
+
+use crate::failure::{Context as _, Failure, Result};
+use crate::files::{cache_dir, hex, repository};
+use crate::process::{Spec, find_program};
+use crate::progress::{Step, say};
+use sha2::{Digest as _, Sha256};
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where the programs of a control plane are.
+#[derive(Clone, Debug)]
+pub enum Programs {
+    /// The binary of `tests/cluster`, which is all of them.
+    Built(PathBuf),
+    /// A directory with `etcd`, `kube-apiserver` and `kubectl`, and perhaps more, as `KUBEBUILDER_ASSETS` names one.
+    Assets(PathBuf),
+}
+
+impl Programs {
+    /// `$BECKON_CLUSTER_BINARY`, else `$KUBEBUILDER_ASSETS`, else the binary from the cache, built first if need be.
+    pub fn find_or_build() -> Result<Self> {
+        if let Some(binary) = std::env::var_os("BECKON_CLUSTER_BINARY").filter(|path| !path.is_empty()) {
+            let binary = PathBuf::from(binary);
+            return if binary.is_file() { Ok(Self::Built(binary)) } else { Err(missing("BECKON_CLUSTER_BINARY", &binary)) };
+        }
+        if let Some(dir) = std::env::var_os("KUBEBUILDER_ASSETS").filter(|path| !path.is_empty()) {
+            let dir = PathBuf::from(dir);
+            for program in ["etcd", "kube-apiserver", "kubectl"] {
+                if !dir.join(program).is_file() {
+                    return Err(missing("KUBEBUILDER_ASSETS", &dir.join(program)));
+                }
+            }
+            return Ok(Self::Assets(dir));
+        }
+        build().map(Self::Built)
+    }
+
+    /// Whether this program is there. `node`, `kube-scheduler` and `kube-controller-manager` are seldom among assets.
+    pub fn has(&self, program: &str) -> bool {
+        match self {
+            Self::Built(_) => true,
+            Self::Assets(dir) => dir.join(program).is_file(),
+        }
+    }
+
+    /// A process of this program that writes its log into `logs`.
+    pub fn spec(&self, program: &str, logs: &Path) -> Result<Spec> {
+        let log = logs.join(format!("{program}.log"));
+        match self {
+            Self::Built(binary) => Ok(Spec::new(program, binary, log).arg(program)),
+            Self::Assets(dir) if self.has(program) => Ok(Spec::new(program, dir.join(program), log)),
+            Self::Assets(dir) => Err(missing("KUBEBUILDER_ASSETS", &dir.join(program))),
+        }
+    }
+
+    /// `kubectl`, without arguments.
+    pub fn kubectl(&self) -> Command {
+        match self {
+            Self::Built(binary) => {
+                let mut command = Command::new(binary);
+                command.arg("kubectl");
+                command
+            }
+            Self::Assets(dir) => Command::new(dir.join("kubectl")),
+        }
+    }
+
+    /// The file that is `kubectl` when it is started under that name.
+    pub fn kubectl_file(&self) -> PathBuf {
+        match self {
+            Self::Built(binary) => binary.clone(),
+            Self::Assets(dir) => dir.join("kubectl"),
+        }
+    }
+}
+
+fn missing(variable: &str, path: &Path) -> Failure {
+    Failure::new(format!("{variable} is set, but {} is not a file", path.display()))
+}
+
+/// What to do without Go.
+const NO_GO: &str = "The control plane is built from source and needs Go 1.26 or later, from https://go.dev/dl.
+Instead you can
+  - set KUBEBUILDER_ASSETS to a directory with etcd, kube-apiserver and kubectl, or
+  - give --kubeconfig FILE of a cluster that exists.";
+
+/// The binary for the sources as they are, from the cache or built into it.
+pub fn build() -> Result<PathBuf> {
+    let module = repository().join("tests/cluster");
+    if !module.join("go.mod").is_file() {
+        return Err(Failure::new(format!("{} holds no Go module", module.display())));
+    }
+    let go = go_version(&module)?;
+    let digest = digest(&module, &go)?;
+    let dir = cache_dir()?.join("cluster");
+    let kept = dir.join(&digest).join("beckon-cluster");
+    if kept.is_file() {
+        return Ok(kept);
+    }
+    fs::create_dir_all(dir.join(&digest)).context(format!("making {}", dir.display()))?;
+    let lock = fs::File::create(dir.join("lock")).context(format!("{}", dir.join("lock").display()))?;
+    if lock.try_lock().is_err() {
+        say("another build of the control plane is running; waiting for it ...");
+        lock.lock().context("waiting for the other build")?;
+    }
+    // The other build may have been this one.
+    if !kept.is_file() {
+        compile(&module, &kept)?;
+        forget_old(&dir, &digest);
+    }
+    Ok(kept)
+}
+
+fn go_version(module: &Path) -> Result<String> {
+    if find_program("go").is_none() {
+        return Err(Failure::new(format!("there is no `go` in the PATH. {NO_GO}")));
+    }
+    // Asked inside the module, so that an older Go that can fetch the demanded version does so, or says why it can't.
+    let asked = Command::new("go").current_dir(module).args(["env", "GOVERSION"]).output().context("go env")?;
+    if asked.status.success() {
+        return Ok(String::from_utf8_lossy(&asked.stdout).trim().to_owned());
+    }
+    Err(Failure::new(format!("{}\n{NO_GO}", String::from_utf8_lossy(&asked.stderr).trim())))
+}
+
+/// A hash of all that goes into the binary.
+fn digest(module: &Path, go: &str) -> Result<String> {
+    let mut sources = Vec::new();
+    collect(module, &mut sources)?;
+    sources.sort();
+    let mut hash = Sha256::new();
+    hash.update(format!("{go} {} {}\n", std::env::consts::OS, std::env::consts::ARCH));
+    for source in sources {
+        let text = fs::read(&source).context(source.display())?;
+        hash.update(format!("{} {}\n", source.strip_prefix(module).unwrap_or(&source).display(), text.len()));
+        hash.update(&text);
+    }
+    Ok(hex(&hash.finalize()).chars().take(16).collect())
+}
+
+fn collect(dir: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
+    let entries = fs::read_dir(dir).context(format!("the sources of the control plane in {}", dir.display()))?;
+    for entry in entries {
+        let path = entry.context(dir.display())?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() && name != "testdata" {
+            collect(&path, into)?;
+        } else if ["go.mod", "go.sum", "ldflags"].contains(&name.as_str())
+            || (path.extension().is_some_and(|e| e == "go") && !name.ends_with("_test.go"))
+        {
+            into.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn compile(module: &Path, to: &Path) -> Result<()> {
+    say("Building the control plane: about ten minutes on two idle cores, once; it is kept in the cache directory.");
+    let mut step = Step::start("fetching the Go modules");
+    let mut fetch = go(module, &["mod", "download", "-x"]);
+    run_with_lines(&mut fetch, |count, _| step.at(|| format!("{count} lines of progress")))?;
+    step.done();
+    let total = Command::new("go").current_dir(module).args(["list", "-deps", "."]).env("CGO_ENABLED", "0").output().context("go list")?;
+    let total = total.stdout.split(|byte| *byte == b'\n').count();
+    let flags = fs::read_to_string(module.join("ldflags")).context(module.join("ldflags").display())?;
+    let part = to.with_extension(format!("{}.part", std::process::id()));
+    let mut step = Step::start("compiling the control plane");
+    let mut command = go(module, &["build", "-v", "-trimpath", "-ldflags", flags.trim(), "-o"]);
+    command.arg(&part).arg(".");
+    let result = run_with_lines(&mut command, |count, package| step.at(|| format!("{count} of at most {total} packages: {package}")));
+    if let Err(error) = result {
+        drop(fs::remove_file(&part));
+        return Err(error);
+    }
+    fs::rename(&part, to).context(to.display())?;
+    step.done();
+    Ok(())
+}
+
+fn go(module: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new("go");
+    command.current_dir(module).env("CGO_ENABLED", "0").args(args);
+    command
+}
+
+/// Runs a command, shows each line of its standard error to `line` with its number, and tells the last ones if it fails.
+fn run_with_lines(command: &mut Command, mut line: impl FnMut(usize, &str)) -> Result<()> {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("go")?;
+    let mut last: Vec<String> = Vec::new();
+    if let Some(errors) = child.stderr.take() {
+        for (count, text) in BufReader::new(errors).lines().map_while(std::io::Result::ok).enumerate() {
+            line(count, &text);
+            if last.len() == 25 {
+                last.remove(0);
+            }
+            last.push(text);
+        }
+    }
+    let status = child.wait().context("go")?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("building the control plane failed ({status}):\n{}", last.join("\n"))))
+}
+
+/// Keeps the three builds used last: each is 150 MB.
+fn forget_old(dir: &Path, current: &str) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    let mut builds: Vec<_> = entries
+        .flatten()
+        .filter(|entry| entry.path().is_dir() && entry.file_name() != current)
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    builds.sort();
+    let surplus = builds.len().saturating_sub(2);
+    for (_, path) in builds.into_iter().take(surplus) {
+        // Failing to delete costs only disk.
+        drop(fs::remove_dir_all(path));
+    }
+}

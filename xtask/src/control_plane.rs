@@ -1,0 +1,300 @@
+//! A real Kubernetes control plane on loopback: etcd and the API server, and on request the controller-manager, the scheduler
+//! and the process node.
+
+use crate::cluster_binary::Programs;
+use crate::failure::{Context as _, Failure, Result};
+use crate::files::{private_dir, random_token, write_private};
+use crate::kubeconfig::{self, Credential, Server};
+use crate::pki::Pki;
+use crate::ports;
+use crate::process::{Identity, Process, Spec};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The controller-manager: garbage collection, the `default` service account, namespace deletion.
+    pub controller_manager: bool,
+    /// The scheduler.
+    pub scheduler: bool,
+    /// Off: the API server ignores MutatingAdmissionPolicies, as servers before 1.36 do.
+    pub mutating_policies: bool,
+    /// Where the API server writes its audit log (metadata of writes, one JSON object a line).
+    pub audit_log: Option<PathBuf>,
+    /// The namespace of the kubeconfig's contexts.
+    pub namespace: String,
+    /// More flags of the API server.
+    pub apiserver_flags: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            controller_manager: false,
+            scheduler: false,
+            mutating_policies: true,
+            audit_log: None,
+            namespace: "default".to_owned(),
+            apiserver_flags: Vec::new(),
+        }
+    }
+}
+
+/// A user with a token that the API server knows.
+#[derive(Clone, Debug)]
+pub struct User {
+    /// The user name, which is the name of its context too.
+    pub name: &'static str,
+    /// Its groups.
+    pub groups: &'static [&'static str],
+    /// Its bearer token.
+    pub token: String,
+}
+
+/// The users of every local control plane: name and groups. `admin` may do everything; what the others may do is bound to them
+/// by whoever installs Beckon.
+pub const USERS: &[(&str, &[&str])] = &[
+    ("admin", &["system:masters"]),
+    ("operator", &["beckon:operators"]),
+    ("operator-2", &["beckon:operators"]),
+    ("viewer", &["beckon:viewers"]),
+    ("agent", &["beckon:agents"]),
+    ("agent-2", &["beckon:agents"]),
+];
+
+/// The audience of tokens for the gateway.
+pub const AUDIENCE: &str = "beckon";
+
+/// A running control plane. Dropping it ends its processes; its directory stays.
+#[derive(Debug)]
+pub struct ControlPlane {
+    /// Keys, data and logs.
+    pub dir: PathBuf,
+    /// With a context for each user; the current one is `admin`.
+    pub kubeconfig: PathBuf,
+    /// The users and their tokens.
+    pub users: Vec<User>,
+    /// How to reach the API server.
+    pub server: Server,
+    programs: Programs,
+    pki: Pki,
+    // In the order in which they are to be ended: what needs the API server before it, etcd last.
+    processes: Vec<Process>,
+}
+
+/// How long the API server may take, on a machine that is busy with other things.
+const START: Duration = Duration::from_mins(2);
+
+impl ControlPlane {
+    /// Starts in `dir`, which is made, and returns when `/readyz` says ok.
+    pub fn start(dir: &Path, programs: &Programs, options: &Options) -> Result<Self> {
+        private_dir(dir)?;
+        let logs = dir.join("logs");
+        private_dir(&logs)?;
+        let pki = Pki::create(dir)?;
+        let mut users = Vec::new();
+        let mut tokens = String::new();
+        for (index, (name, groups)) in USERS.iter().enumerate() {
+            let token = random_token()?;
+            // The last field is a list, quoted.
+            tokens.extend([&token, ",", name, ",", &format!("user-{index}"), ",\"", &groups.join(","), "\"\n"]);
+            users.push(User { name, groups, token });
+        }
+        let token_file = dir.join("tokens.csv");
+        write_private(&token_file, tokens.as_bytes())?;
+
+        let etcd_url = format!("https://127.0.0.1:{}", ports::free()?);
+        let etcd = Process::start(&etcd(dir, &logs, programs, &pki, &etcd_url)?)?;
+        let port = ports::free()?;
+        let apiserver = Process::start(&apiserver(dir, &logs, programs, &pki, &etcd_url, port, &token_file, options)?)?;
+        let authority = fs::read(&pki.authority).context("the authority's certificate")?;
+        let server = Server { url: format!("https://127.0.0.1:{port}"), authority };
+        let kubeconfig = dir.join("kubeconfig");
+        let contexts: Vec<_> = users.iter().map(|user| (user.name, Credential::Token(user.token.clone()))).collect();
+        kubeconfig::write(&kubeconfig, &server, &options.namespace, &contexts)?;
+        let programs = programs.clone();
+        let mut plane = Self { dir: dir.to_owned(), kubeconfig, users, server, programs, pki, processes: vec![apiserver, etcd] };
+        plane.wait_ready()?;
+        if options.controller_manager {
+            plane.start_controller_manager(&logs)?;
+        }
+        if options.scheduler {
+            plane.start_scheduler(&logs)?;
+        }
+        Ok(plane)
+    }
+
+    /// A `kubectl` command of `admin`.
+    pub fn kubectl<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = self.programs.kubectl();
+        command.arg("--kubeconfig").arg(&self.kubeconfig).args(args);
+        command
+    }
+
+    /// Runs `kubectl` as `admin` and returns its output, or an error with what it said.
+    pub fn run_kubectl<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<String> {
+        output(&mut self.kubectl(args))
+    }
+
+    /// The token of a user.
+    pub fn token(&self, user: &str) -> Option<&str> {
+        self.users.iter().find(|one| one.name == user).map(|one| one.token.as_str())
+    }
+
+    /// Name and identity of each process.
+    pub fn identities(&self) -> Vec<(String, Identity)> {
+        self.processes.iter().map(|process| (process.name.clone(), process.identity())).collect()
+    }
+
+    /// What has ended that should run, in words.
+    pub fn ended(&mut self) -> Vec<String> {
+        self.processes.iter_mut().filter_map(|process| process.ended().map(|how| format!("{} ended ({how})", process.name))).collect()
+    }
+
+    /// The certificates and keys.
+    pub fn pki(&self) -> &Pki {
+        &self.pki
+    }
+
+    /// Lets a process be ended before those that are there.
+    pub fn adopt(&mut self, process: Process) {
+        self.processes.insert(0, process);
+    }
+
+    /// Ends everything, what needs the API server first.
+    pub fn stop(&mut self) {
+        for process in &mut self.processes {
+            process.stop();
+        }
+        self.processes.clear();
+    }
+
+    fn wait_ready(&mut self) -> Result<()> {
+        let deadline = Instant::now() + START;
+        loop {
+            for process in &mut self.processes {
+                process.check()?;
+            }
+            match self.run_kubectl(["get", "--raw", "/readyz", "--request-timeout", "5s"]) {
+                Ok(_) => return Ok(()),
+                Err(error) if Instant::now() > deadline => {
+                    return Err(Failure::new(format!("the API server is not ready after {} s: {error}", START.as_secs())));
+                }
+                Err(_) => std::thread::sleep(Duration::from_millis(200)),
+            }
+        }
+    }
+
+    fn start_controller_manager(&mut self, logs: &Path) -> Result<()> {
+        let spec = self
+            .programs
+            .spec("kube-controller-manager", logs)?
+            .arg("--leader-elect=false")
+            .arg("--secure-port=0")
+            .arg(flag("--kubeconfig", &self.kubeconfig))
+            .arg(flag("--service-account-private-key-file", &self.pki.accounts_key))
+            .arg(flag("--root-ca-file", &self.pki.authority));
+        self.adopt(Process::start(&spec)?);
+        Ok(())
+    }
+
+    fn start_scheduler(&mut self, logs: &Path) -> Result<()> {
+        let spec = self
+            .programs
+            .spec("kube-scheduler", logs)?
+            .arg("--leader-elect=false")
+            .arg("--secure-port=0")
+            .arg(flag("--kubeconfig", &self.kubeconfig));
+        self.adopt(Process::start(&spec)?);
+        Ok(())
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Runs a command to its end: its standard output, or an error with what it said.
+pub fn output(command: &mut Command) -> Result<String> {
+    let Output { status, stdout, stderr } = command.output().context("kubectl")?;
+    if status.success() {
+        return Ok(String::from_utf8_lossy(&stdout).into_owned());
+    }
+    Err(Failure::new(format!("kubectl: {}", String::from_utf8_lossy(&stderr).trim())))
+}
+
+fn flag(name: &str, value: impl AsRef<OsStr>) -> std::ffi::OsString {
+    let mut flag = std::ffi::OsString::from(name);
+    flag.push("=");
+    flag.push(value);
+    flag
+}
+
+/// Clients and peers show a certificate, so that no other user of the machine gets at the data.
+fn etcd(dir: &Path, logs: &Path, programs: &Programs, pki: &Pki, url: &str) -> Result<Spec> {
+    let peers = format!("https://127.0.0.1:{}", ports::free()?);
+    let spec = programs.spec("etcd", logs)?.arg("--name=beckon").arg(flag("--data-dir", dir.join("etcd")));
+    let spec = ["--listen-client-urls", "--advertise-client-urls"].iter().fold(spec, |spec, name| spec.arg(flag(name, url)));
+    let spec = ["--listen-peer-urls", "--initial-advertise-peer-urls"].iter().fold(spec, |spec, name| spec.arg(flag(name, &peers)));
+    let spec = spec.arg(format!("--initial-cluster=beckon={peers}"));
+    let spec = ["--cert-file", "--peer-cert-file"].iter().fold(spec, |spec, name| spec.arg(flag(name, &pki.server)));
+    let spec = ["--key-file", "--peer-key-file"].iter().fold(spec, |spec, name| spec.arg(flag(name, &pki.server_key)));
+    let spec = ["--trusted-ca-file", "--peer-trusted-ca-file"].iter().fold(spec, |spec, name| spec.arg(flag(name, &pki.authority)));
+    // The data does not outlive the process, so it need not survive a power cut.
+    Ok(spec.args(["--client-cert-auth", "--peer-client-cert-auth", "--unsafe-no-fsync", "--log-level=warn"]))
+}
+
+#[allow(clippy::too_many_arguments)]
+fn apiserver(
+    dir: &Path,
+    logs: &Path,
+    programs: &Programs,
+    pki: &Pki,
+    etcd: &str,
+    port: u16,
+    tokens: &Path,
+    options: &Options,
+) -> Result<Spec> {
+    let mut spec = programs
+        .spec("kube-apiserver", logs)?
+        .arg(flag("--etcd-servers", etcd))
+        .arg(flag("--etcd-cafile", &pki.authority))
+        .arg(flag("--etcd-certfile", &pki.client))
+        .arg(flag("--etcd-keyfile", &pki.client_key))
+        .arg("--bind-address=127.0.0.1")
+        .arg("--external-hostname=127.0.0.1")
+        .arg(format!("--secure-port={port}"))
+        .arg(flag("--tls-cert-file", &pki.server))
+        .arg(flag("--tls-private-key-file", &pki.server_key))
+        .arg(flag("--client-ca-file", &pki.authority))
+        .arg(flag("--kubelet-client-certificate", &pki.client))
+        .arg(flag("--kubelet-client-key", &pki.client_key))
+        .arg("--kubelet-preferred-address-types=InternalIP")
+        .arg(flag("--cert-dir", dir))
+        .arg(flag("--service-account-key-file", &pki.accounts_public_key))
+        .arg(flag("--service-account-signing-key-file", &pki.accounts_key))
+        .arg("--service-account-issuer=https://kubernetes.default.svc")
+        .arg(format!("--api-audiences=https://kubernetes.default.svc,{AUDIENCE}"))
+        .arg("--authorization-mode=Node,RBAC")
+        .arg("--service-cluster-ip-range=10.96.0.0/16")
+        // A loopback address may not be the endpoint of the `kubernetes` Service.
+        .arg("--endpoint-reconciler-type=none")
+        .arg("--allow-privileged=true")
+        .arg(flag("--token-auth-file", tokens));
+    if !options.mutating_policies {
+        spec = spec.arg("--disable-admission-plugins=MutatingAdmissionPolicy");
+    }
+    if let Some(log) = &options.audit_log {
+        let policy = dir.join("audit-policy.yaml");
+        let text = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- level: Metadata\n  verbs: [create, update, patch, delete]\n- level: None\n";
+        write_private(&policy, text.as_bytes())?;
+        spec = spec.arg(flag("--audit-policy-file", policy)).arg(flag("--audit-log-path", log)).arg("--audit-log-mode=blocking");
+    }
+    Ok(spec.args(&options.apiserver_flags))
+}

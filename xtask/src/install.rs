@@ -1,0 +1,101 @@
+//! Beckon's kinds, accounts, roles and policies, put into an API server.
+
+use crate::control_plane::output;
+use crate::failure::{Context as _, Failure, Result};
+use crate::files::repository;
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Which parts.
+#[derive(Clone, Copy, Debug)]
+pub struct What {
+    /// The accounts, roles and admission policies of `config/`, and what the six users may do. Else only the kinds.
+    pub policies: bool,
+    /// The stamping policies too, which servers have from 1.36 on.
+    pub mutating_policies: bool,
+}
+
+/// Who may do what among the users of a local control plane: group and role.
+const BINDINGS: &[(&str, &str)] = &[
+    ("beckon:operators", "beckon-responder"),
+    ("beckon:operators", "beckon-session-admin"),
+    ("beckon:viewers", "beckon-viewer"),
+    ("beckon:agents", "beckon-agent"),
+];
+
+/// Installs the kinds as `beckon` itself prints them and the rest from `config/`, and waits until the kinds are served. Doing it
+/// again changes nothing.
+pub fn install(beckon: &Path, kubectl: &dyn Fn() -> Command, what: &What) -> Result<()> {
+    let crds = Command::new(beckon).arg("crds").output().context(beckon.display())?;
+    if !crds.status.success() || crds.stdout.is_empty() {
+        return Err(Failure::new(format!("{} crds: {}", beckon.display(), String::from_utf8_lossy(&crds.stderr).trim())));
+    }
+    apply(kubectl, &crds.stdout).context("applying the kinds")?;
+    if what.policies {
+        let mut manifests = vec![repository().join("config/namespace.yaml")];
+        for folder in ["config/rbac", "config/admission"] {
+            manifests.extend(yaml_files(&repository().join(folder))?);
+        }
+        let mut text = Vec::new();
+        for manifest in manifests {
+            let stamps = manifest.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("-stamp"));
+            if what.mutating_policies || !stamps {
+                text.extend(b"---\n");
+                text.extend(std::fs::read(&manifest).context(manifest.display())?);
+                text.push(b'\n');
+            }
+        }
+        apply(kubectl, &text).context("applying config/")?;
+        apply(kubectl, bindings().to_string().as_bytes()).context("applying what the users may do")?;
+    }
+    output(
+        kubectl()
+            .args(["wait", "--for=condition=Established", "--timeout=60s", "crd"])
+            .args(["attentionrequests.beckon.dev", "browsersessions.beckon.dev"]),
+    )
+    .context("waiting for the kinds")?;
+    Ok(())
+}
+
+/// Applies manifests, YAML or JSON, as the server merges them.
+pub fn apply(kubectl: &dyn Fn() -> Command, manifests: &[u8]) -> Result<()> {
+    let mut command = kubectl();
+    command.args(["apply", "--server-side", "--force-conflicts", "--field-manager=xtask", "-f", "-"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("kubectl")?;
+    if let Some(mut input) = child.stdin.take() {
+        // When kubectl stops reading it says why on its standard error.
+        drop(input.write_all(manifests));
+    }
+    let done = child.wait_with_output().context("kubectl")?;
+    if done.status.success() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("kubectl apply: {}", String::from_utf8_lossy(&done.stderr).trim())))
+}
+
+/// The `.yaml` files of a folder, sorted.
+pub fn yaml_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).context(folder.display())?;
+    let mut files: Vec<_> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|e| e == "yaml")).collect();
+    files.sort();
+    Ok(files)
+}
+
+fn bindings() -> Value {
+    let items: Vec<Value> = BINDINGS
+        .iter()
+        .map(|(group, role)| {
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": format!("{}-{role}", group.replace(':', "-"))},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}],
+            })
+        })
+        .collect();
+    json!({"apiVersion": "v1", "kind": "List", "items": items})
+}

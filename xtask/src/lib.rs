@@ -1,0 +1,14 @@
+//! A control plane and the processes around it, on this machine: what `cargo xtask` and the test suites share.
+//!
+//! Only small dependencies, so that `cargo xtask` itself compiles in seconds; the API server is spoken to through `kubectl`.
+
+pub mod cluster_binary;
+pub mod control_plane;
+pub mod failure;
+pub mod files;
+pub mod install;
+pub mod kubeconfig;
+pub mod pki;
+pub mod ports;
+pub mod process;
+pub mod progress;

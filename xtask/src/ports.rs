@@ -1,0 +1,28 @@
+//! Free ports of the loopback address.
+
+use crate::failure::{Context as _, Result};
+use std::collections::BTreeSet;
+use std::net::TcpListener;
+use std::sync::{Mutex, PoisonError};
+
+/// Ports that this process gave out already: the kernel may offer one again before its new owner has bound it.
+static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+/// A port of 127.0.0.1 that nothing listens on and that this process has not given out before.
+pub fn free() -> Result<u16> {
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free port on 127.0.0.1")?;
+        let port = listener.local_addr().context("the address of a listener")?.port();
+        if given.insert(port) {
+            return Ok(port);
+        }
+    }
+}
+
+/// An error that names the port and what wanted it, if it is taken.
+pub fn check(port: u16, what: &str) -> Result<()> {
+    TcpListener::bind(("127.0.0.1", port))
+        .map(drop)
+        .context(format!("port {port} for {what} can't be used (choose another with --{what}-port, or leave the flag out for a free one)"))
+}
