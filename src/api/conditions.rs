@@ -149,6 +149,8 @@ reasons! {
         Closed,
         /// Chromium or the pod was lost.
         Crashed,
+        /// The pod was evicted or preempted.
+        Evicted,
         /// The lease or the lifetime ended.
         Expired,
     }
