@@ -130,7 +130,7 @@ mod tests {
         let open =
             |name, deadline: &str| request(name, serde_json::json!({}), serde_json::json!({"phase": "Pending", "deadline": deadline}));
         let settled = |name, at: &str| request(name, serde_json::json!({}), serde_json::json!({"phase": "Timeout", "settledAt": at}));
-        let mut requests = vec![
+        let mut requests = [
             settled("old", "2026-01-01T00:00:00Z"),
             settled("new", "2026-01-02T00:00:00Z"),
             request("unseen", serde_json::json!({}), serde_json::json!({})),
