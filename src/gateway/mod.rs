@@ -1,13 +1,49 @@
 //! `beckon gateway`: MCP for agents, the dashboard for people. Any replica can serve any call.
 
-use clap::Args;
+pub mod activity;
+pub mod auth;
+pub mod canary;
+mod config;
+pub mod decisions;
+pub mod driver_client;
+pub mod hub;
+pub mod keys;
+pub mod metrics;
+pub mod process_lease;
+pub mod requests;
+mod run;
+pub mod state;
+
+pub use config::{ConfigError, GatewayArgs, Settings, Transport};
+pub use state::{Gateway, Shared};
+
 use std::process::ExitCode;
 
-/// The flags of `beckon gateway`.
-#[derive(Args, Debug)]
-pub struct GatewayArgs {}
+/// The field manager of the gateway's general writes.
+pub const MANAGER: &str = "beckon-gateway";
 
 /// Runs until it is told to stop.
-pub async fn run(_args: GatewayArgs) -> ExitCode {
-    ExitCode::FAILURE
+pub async fn run(args: GatewayArgs) -> ExitCode {
+    match run::run(args).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(%error, "the gateway can't run");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What the API server said, short enough for a log line and without the object's content.
+fn brief(error: &kube::Error) -> String {
+    let text = match error {
+        kube::Error::Api(status) => format!("{} {}", status.code, status.message),
+        other => {
+            let mut inner: &dyn std::error::Error = other;
+            while let Some(next) = inner.source() {
+                inner = next;
+            }
+            inner.to_string()
+        }
+    };
+    text.chars().take(300).collect()
 }

@@ -1,0 +1,5 @@
+//! The attention requests of agents: made once however often they are asked, attached while a call waits, and read the same
+//! way wherever the answer is seen first.
+
+pub mod attachments;
+pub mod outcome;

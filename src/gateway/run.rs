@@ -1,0 +1,199 @@
+//! Assembles the gateway, serves, and ends in order.
+
+use super::activity::Activity;
+use super::auth::Auth;
+use super::canary::Canary;
+use super::driver_client::Drivers;
+use super::hub::Hub;
+use super::keys::{Keys, KeysError};
+use super::metrics::GatewayMetrics;
+use super::process_lease::ProcessLease;
+use super::requests::attachments::Attachments;
+use super::state::{Gateway, Shared};
+use super::{ConfigError, GatewayArgs, Settings};
+use crate::runtime::admin::{self, Readiness};
+use crate::runtime::metrics::Metrics;
+use crate::runtime::shutdown;
+use axum::Router;
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long running calls get to end after the process was told to stop.
+const DRAIN: Duration = Duration::from_secs(20);
+/// How often the canary is asked in every namespace that has requests.
+const CANARY: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Why the gateway does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Flags that contradict each other.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// No API server.
+    #[error("no API server: {0}; set KUBECONFIG, or run in a cluster")]
+    Cluster(String),
+    /// No keys.
+    #[error(transparent)]
+    Keys(#[from] KeysError),
+    /// The API server refused the gateway's account.
+    #[error("{what} could not be written: {why}")]
+    Refused {
+        /// What.
+        what: &'static str,
+        /// What the API server said.
+        why: String,
+    },
+    /// A taken port, mostly.
+    #[error("{flag} {address}: {why}; choose another address, or end what listens there")]
+    Listen {
+        /// The flag.
+        flag: &'static str,
+        /// Its value.
+        address: SocketAddr,
+        /// What the system said.
+        why: std::io::Error,
+    },
+    /// Serving broke off.
+    #[error("serving failed: {0}")]
+    Serve(#[from] std::io::Error),
+}
+
+/// Runs until it is told to stop.
+pub async fn run(args: GatewayArgs) -> Result<(), RunError> {
+    let settings = args.settings()?;
+    let stop = shutdown::on_signal()?;
+    let listener = listen("--listen", args.listen).await?;
+    // Bound early, so that a taken port is told before anything is written.
+    drop(listen("--admin-listen", args.admin_listen).await?);
+    let client = kube::Client::try_default().await.map_err(|error| RunError::Cluster(error.to_string()))?;
+    let metrics = Metrics::default();
+    let keys = Keys::load(client.clone(), &settings.system_namespace).await?;
+    let gateway = assemble(client, settings, keys, GatewayMetrics::register(&metrics), stop.clone());
+    gateway.process.create().await.map_err(|error| RunError::Refused { what: "the Lease of this process", why: super::brief(&error) })?;
+
+    // Background work outlives the stop signal by the drain: waits that end still look at the mirror and the Lease.
+    let background = CancellationToken::new();
+    let tasks = TaskTracker::new();
+    let readiness = Readiness::default();
+    readiness.wait_for("watches", "the lists were not read yet");
+    tasks.spawn(run_hub(Arc::clone(&gateway), background.clone()));
+    tasks.spawn(run_lease(Arc::clone(&gateway), background.clone()));
+    tasks.spawn(run_canary(Arc::clone(&gateway), background.clone()));
+    tasks.spawn(watch_readiness(Arc::clone(&gateway), readiness.clone(), stop.clone(), background.clone()));
+    let admin = tokio::spawn(admin::serve(args.admin_listen, metrics, readiness, background.clone()));
+    tracing::info!(address = %args.listen, process = gateway.process.name(), "serving");
+
+    let served = serve(&gateway, listener).await;
+    background.cancel();
+    tasks.close();
+    tasks.wait().await;
+    match admin.await {
+        Ok(Err(error)) => tracing::warn!(%error, "the admin port failed"),
+        Ok(Ok(())) | Err(_) => {}
+    }
+    served
+}
+
+/// The shared handles of one process. Nothing runs yet.
+pub fn assemble(client: kube::Client, settings: Settings, keys: Keys, metrics: GatewayMetrics, stop: CancellationToken) -> Shared {
+    let process = ProcessLease::new(client.clone(), &settings.system_namespace);
+    Arc::new(Gateway {
+        hub: Hub::default(),
+        auth: Auth::new(client.clone(), &settings.audience, metrics.clone()),
+        keys,
+        drivers: Drivers::new(client.clone()),
+        canary: Canary::new(client.clone(), metrics.clone()),
+        attachments: Attachments::new(client.clone(), process.name(), metrics.clone()),
+        activity: Activity::new(client.clone()),
+        process,
+        metrics,
+        stop,
+        settings,
+        client,
+    })
+}
+
+async fn listen(flag: &'static str, address: SocketAddr) -> Result<tokio::net::TcpListener, RunError> {
+    tokio::net::TcpListener::bind(address).await.map_err(|why| RunError::Listen { flag, address, why })
+}
+
+/// Serves until stopped; then announces the end, lets running calls end, and cuts what is left after the drain.
+async fn serve(gateway: &Shared, listener: tokio::net::TcpListener) -> Result<(), RunError> {
+    let router = router(gateway);
+    let ended = CancellationToken::new();
+    let announce = {
+        let (gateway, ended) = (Arc::clone(gateway), ended.clone());
+        async move {
+            gateway.stop.cancelled().await;
+            gateway.attachments.freeze();
+            gateway.process.announce_shutdown().await;
+            ended.cancel();
+        }
+    };
+    let announced = tokio::spawn(announce);
+    let serving = axum::serve(listener, router).with_graceful_shutdown({
+        let ended = ended.clone();
+        async move { ended.cancelled().await }
+    });
+    tokio::select! {
+        result = async { serving.await } => result?,
+        () = async { ended.cancelled().await; tokio::time::sleep(DRAIN).await } => tracing::warn!("some calls did not end in time"),
+    }
+    announced.abort();
+    Ok(())
+}
+
+/// Every route of the service port.
+fn router(_gateway: &Shared) -> Router {
+    Router::new().route("/healthz", axum::routing::get(|| async { "ok\n" }))
+}
+
+async fn run_hub(gateway: Shared, stop: CancellationToken) {
+    gateway.hub.run(gateway.client.clone(), stop).await;
+}
+
+async fn run_lease(gateway: Shared, stop: CancellationToken) {
+    gateway.process.run(stop).await;
+}
+
+async fn run_canary(gateway: Shared, stop: CancellationToken) {
+    let mut tick = tokio::time::interval(CANARY);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = tick.tick() => {}
+        }
+        let mut namespaces: HashSet<String> = gateway.hub.requests.all().iter().filter_map(|r| r.metadata.namespace.clone()).collect();
+        namespaces.insert(gateway.settings.namespace.clone());
+        for namespace in namespaces {
+            gateway.canary.ask(&namespace).await;
+        }
+        let sessions = gateway.hub.sessions.all();
+        gateway.drivers.keep_only(&sessions.iter().filter_map(|s| s.metadata.uid.clone()).collect());
+    }
+}
+
+async fn watch_readiness(gateway: Shared, readiness: Readiness, stop: CancellationToken, end: CancellationToken) {
+    let mut tick = tokio::time::interval(LOOK);
+    loop {
+        tokio::select! {
+            () = end.cancelled() => return,
+            () = stop.cancelled() => {
+                readiness.wait_for("process", "it was told to stop");
+                return;
+            }
+            _ = tick.tick() => {}
+        }
+        let stale = gateway.hub.stale();
+        if stale.is_empty() {
+            readiness.ready("watches");
+        } else {
+            readiness.wait_for("watches", stale.join("; "));
+        }
+    }
+}
