@@ -19,7 +19,7 @@ impl TryFrom<DynamicObject> for Request {
 
     fn try_from(mut raw: DynamicObject) -> Result<Self, Error> {
         // As kubectl does: who wrote which field is not what people ask for.
-        raw.managed_fields_mut().clear();
+        raw.metadata.managed_fields = None;
         let name = raw.name_any();
         let typed = raw.clone().try_parse().map_err(|error| Error::Other(format!("{name} can't be read: {error}")))?;
         Ok(Self { raw, typed })
