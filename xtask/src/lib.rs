@@ -6,9 +6,13 @@ pub mod cluster_binary;
 pub mod control_plane;
 pub mod failure;
 pub mod files;
+pub mod generate;
+pub mod helm;
 pub mod install;
 pub mod kubeconfig;
 pub mod pki;
 pub mod ports;
 pub mod process;
 pub mod progress;
+#[path = "../../src/settings.rs"]
+pub mod settings;

@@ -1,0 +1,61 @@
+//! Writes what is generated: `crds/` from the types, and the chart's copies, since Helm reads nothing outside a chart.
+
+use crate::failure::{Context as _, Failure, Result};
+use crate::settings::SETTINGS;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Generates everything below `root`, the repository.
+pub fn generate(root: &Path) -> Result<()> {
+    let mut print = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let printed = print.args(["run", "--quiet", "--bin", "beckon", "--", "crds"]).current_dir(root).output().context("beckon crds")?;
+    if !printed.status.success() {
+        return Err(Failure::new(format!("beckon crds: {}", String::from_utf8_lossy(&printed.stderr).trim())));
+    }
+    definitions(&root.join("crds"), &String::from_utf8_lossy(&printed.stdout))?;
+    let files = root.join("charts/beckon/files");
+    for folder in ["crds", "config/admission", "config/rbac"] {
+        copy(&root.join(folder), &files.join(folder))?;
+    }
+    let settings = files.join("settings.yaml");
+    fs::write(&settings, settings_file()).context(settings.display())
+}
+
+/// One file for each definition, named as controller-gen does: group, underscore, plural.
+fn definitions(folder: &Path, text: &str) -> Result<()> {
+    empty(folder)?;
+    for document in text.split("---\n").filter(|document| !document.trim().is_empty()) {
+        let name = document.lines().find_map(|line| line.strip_prefix("  name: ")).unwrap_or_default();
+        let (plural, group) = name.split_once('.').context("a definition without a name")?;
+        let file = folder.join(format!("{group}_{plural}.yaml"));
+        fs::write(&file, document).context(file.display())?;
+    }
+    Ok(())
+}
+
+/// The names of the settings, for the chart's arguments.
+fn settings_file() -> String {
+    let lines = SETTINGS.iter().map(|setting| {
+        let roles: Vec<_> = setting.roles.iter().map(|role| format!("{role:?}").to_lowercase()).collect();
+        format!("- {{key: {}, flag: {}, roles: [{}]}}\n", setting.key, setting.flag, roles.join(", "))
+    });
+    format!("# Generated from src/settings.rs by `cargo xtask generate`.\nsettings:\n{}", lines.collect::<String>())
+}
+
+/// Makes `to` hold the files of `from`, and no others.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    empty(to)?;
+    for entry in fs::read_dir(from).context(from.display())? {
+        let entry = entry.context(from.display())?;
+        fs::copy(entry.path(), to.join(entry.file_name())).context(entry.path().display())?;
+    }
+    Ok(())
+}
+
+fn empty(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).context(folder.display())?;
+    }
+    fs::create_dir_all(folder).context(folder.display())
+}
