@@ -1,5 +1,10 @@
 //! What is generated is what is committed.
 
+// A test that can't go on has nothing better to do than to stop with a message.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use beckon::settings::{self, Kind, SETTINGS};
+use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -45,4 +50,44 @@ fn files(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
+}
+
+/// Helm reads nothing outside a chart, so it has copies.
+#[test]
+fn the_chart_holds_what_config_holds() {
+    for folder in ["crds", "config/admission", "config/rbac"] {
+        let (from, to) = (repository().join(folder), repository().join("charts/beckon/files").join(folder));
+        assert_eq!(files(&from), files(&to), "charts/beckon/files/{folder} is not {folder}; run `cargo xtask generate`");
+        for name in files(&from) {
+            let same = read(&from.join(&name)) == read(&to.join(&name));
+            assert!(same, "charts/beckon/files/{folder}/{name} is not {folder}/{name}; run `cargo xtask generate`");
+        }
+    }
+}
+
+#[test]
+fn the_chart_knows_every_setting_and_its_default() {
+    let value = |path: &str| -> Value { serde_saphyr::from_str(&read(&repository().join(path))).expect("YAML") };
+    let generated = value("charts/beckon/files/settings.yaml");
+    let names: Vec<_> = SETTINGS
+        .iter()
+        .map(
+            |s| json!({"key": s.key, "flag": s.flag, "roles": s.roles.iter().map(|r| format!("{r:?}").to_lowercase()).collect::<Vec<_>>()}),
+        )
+        .collect();
+    assert_eq!(generated, json!({"settings": names}), "charts/beckon/files/settings.yaml; run `cargo xtask generate`");
+
+    let values = value("charts/beckon/values.yaml");
+    for setting in SETTINGS {
+        let given = values.pointer(&format!("/{}", setting.key.replace('.', "/")));
+        let given = given.unwrap_or_else(|| panic!("values.yaml has no {}", setting.key));
+        let same = match setting.kind {
+            Kind::Seconds { .. } => given.as_u64() == settings::seconds(setting.default).ok(),
+            Kind::Count => given.as_u64().map(|n| n.to_string()).as_deref() == Some(setting.default),
+            Kind::Switch => given.as_bool().map(|b| b.to_string()).as_deref() == Some(setting.default),
+            // An explicit `attention` forbids to switch the dashboard off.
+            Kind::Word(_) => given == setting.default || (setting.key == "attention.captcha" && given == ""),
+        };
+        assert!(same, "values.yaml says {given} for {}, whose default is {}", setting.key, setting.default);
+    }
 }
