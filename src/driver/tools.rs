@@ -88,6 +88,18 @@ pub struct WaitFor {
     pub timeout_seconds: Option<i64>,
 }
 
+/// Answers the open dialog.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HandleDialog {
+    /// OK (true) or Cancel (false).
+    pub accept: bool,
+    /// The text of a prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub text: Option<String>,
+}
+
 /// What a page tool answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ToolReply {
