@@ -1,13 +1,103 @@
 //! `beckon browser`: the entry point of a session's pod: one Chromium, its only CDP connection, the arbiter of control.
 
-use clap::Args;
+mod args;
+mod cdp;
+mod command_line;
+mod control;
+mod driver;
+mod error;
+mod keys;
+mod launch;
+mod live;
+mod process;
+mod sandbox;
+mod server;
+mod snapshot;
+mod tab;
+mod tabs;
+mod tools;
+
+pub use args::{BrowserArgs, Flavour, SandboxTier};
+
+use crate::runtime::shutdown;
+use control::Control;
+use driver::Driver;
+use launch::{Home, LaunchError, Launched};
+use live::Live;
+use process::Reaper;
+use serde_json::json;
+use server::{Credentials, Server};
 use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::sync::Mutex;
 
-/// The flags of `beckon browser`.
-#[derive(Args, Debug)]
-pub struct BrowserArgs {}
+/// Chromium died.
+pub const EXIT_DIED: u8 = 70;
+/// Chromium did not start.
+pub const EXIT_NOT_STARTED: u8 = 71;
+/// The flags, the Secret or the installed browser do not fit.
+pub const EXIT_SETUP: u8 = 78;
 
-/// Runs until it is told to stop.
-pub async fn run(_args: BrowserArgs) -> ExitCode {
-    ExitCode::FAILURE
+/// Where the kubelet looks for the last words of a container.
+const TERMINATION_LOG: &str = "/dev/termination-log";
+
+/// Runs until it is told to stop (0) or Chromium has died (70); see the other codes.
+pub async fn run(args: BrowserArgs) -> ExitCode {
+    match serve(args).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((code, message)) => {
+            tracing::error!(code, "{message}");
+            // Outside a pod there is no such file.
+            drop(std::fs::OpenOptions::new().write(true).open(TERMINATION_LOG).and_then(|mut log| {
+                use std::io::Write as _;
+                log.write_all(message.as_bytes())
+            }));
+            ExitCode::from(code)
+        }
+    }
+}
+
+type Failure = (u8, String);
+
+fn setup(message: impl ToString) -> Failure {
+    (EXIT_SETUP, message.to_string())
+}
+
+async fn serve(args: BrowserArgs) -> Result<(), Failure> {
+    let stop = shutdown::on_signal().map_err(setup)?;
+    let first = tools::allowed_address(&args.start_url).map_err(|error| setup(format!("--start-url: {error}")))?;
+    let credentials = Credentials::read(&args.driver_dir).map_err(setup)?;
+    let address = args.address().map_err(setup)?;
+    let server = Server::bind(address, credentials).await.map_err(setup)?;
+    let address = server.address().map_err(setup)?;
+    let reaper = Reaper::start().map_err(setup)?;
+    let home = Home::make().map_err(setup)?;
+    let Launched { process, cdp, tabs, sandbox, product } = tokio::select! {
+        launched = launch::launch(&args, &reaper, &home) => launched.map_err(|error| match error {
+            LaunchError::Setup(_) => setup(error),
+            LaunchError::Sandbox(_) | LaunchError::Start(_) => (EXIT_NOT_STARTED, error.to_string()),
+        })?,
+        () = stop.cancelled() => return Ok(()),
+    };
+    let control = Control::new(tabs.clone());
+    let live = Arc::new(Live::default());
+    let driver = Arc::new(Driver { cdp, tabs, control, live, turn: Mutex::new(()), sandbox, product });
+    if let Some(tab) = driver.tabs.active_tab().filter(|_| first.as_str() != "about:blank") {
+        drop(tab.session.fire("Page.navigate", &json!({ "url": first.as_str() })));
+    }
+    tracing::info!(product = driver.product, sandbox = driver.sandbox.tier, pid = process.pid(), %address, "serving the driver API");
+    let tasks = [tokio::spawn(driver.control.clone().run(stop.clone()))];
+    let serving = server.run(driver.clone(), stop.clone());
+    let result = tokio::select! {
+        served = serving => served.map_err(setup),
+        end = process.ended() => Err((EXIT_DIED, launch::died(end))),
+        () = driver.cdp.closed() => Err((EXIT_DIED, "Chromium died: it closed its debugging pipe".to_owned())),
+    };
+    for task in tasks {
+        task.abort();
+    }
+    process.stop().await;
+    drop(home);
+    // What died after the order to stop died of it.
+    if stop.is_cancelled() { Ok(()) } else { result }
 }

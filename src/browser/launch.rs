@@ -1,0 +1,192 @@
+//! The start of Chromium, up to the first page.
+
+use super::args::BrowserArgs;
+use super::cdp::{Cdp, CdpError};
+use super::command_line;
+use super::driver::Version;
+use super::process::{End, Process, Reaper, Started};
+use super::sandbox::{Sandbox, complaint};
+use super::tabs::Tabs;
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::ChildStderr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long Chromium may take to answer after its start, on a machine that is busy.
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// How much of what it complains about is kept, in bytes.
+const KEPT: usize = 16 << 10;
+
+/// Why there is no browser.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// There is no binary, or no directory for the profile.
+    #[error("{0}")]
+    Setup(String),
+    /// It can't be sandboxed, and nothing else was allowed.
+    #[error(
+        "Chromium can't start its sandbox: {0}. Give the pod the seccomp profile of the chart, name a runtime class and --sandbox-tier Runtime, or allow it with --allow-no-sandbox"
+    )]
+    Sandbox(&'static str),
+    /// It ended or did not answer.
+    #[error("Chromium did not start: {0}")]
+    Start(String),
+}
+
+/// A Chromium that answers.
+pub struct Launched {
+    /// Its processes.
+    pub process: Process,
+    /// The connection.
+    pub cdp: Cdp,
+    /// Its tabs.
+    pub tabs: Arc<Tabs>,
+    /// What isolates it.
+    pub sandbox: Sandbox,
+    /// Its product string.
+    pub product: String,
+}
+
+/// The browser's home: profile, caches and sockets, in the pod's scratch space.
+pub struct Home(PathBuf);
+
+impl Home {
+    /// A fresh directory in `$TMPDIR`, else `/tmp`.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn make() -> Result<Self, LaunchError> {
+        let path = std::env::temp_dir().join(format!("beckon-browser-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("profile")).map_err(|error| {
+            LaunchError::Setup(format!("{}: {error}; TMPDIR must name a directory that can be written", path.display()))
+        })?;
+        Ok(Self(path))
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::debug!(%error, "the browser's home was not removed");
+        }
+    }
+}
+
+/// Starts Chromium, with its own sandbox if the platform lets it.
+///
+/// # Errors
+/// See [`LaunchError`].
+pub async fn launch(args: &BrowserArgs, reaper: &Reaper, home: &Home) -> Result<Launched, LaunchError> {
+    let binary = command_line::locate(args).map_err(|error| LaunchError::Setup(error.to_string()))?;
+    let why = match attempt(args, reaper, home, &binary, Sandbox::native()).await {
+        Ok(launched) => return Ok(launched),
+        Err(failed) => match complaint(&failed.stderr) {
+            Some(why) => why,
+            None => return Err(LaunchError::Start(failed.what)),
+        },
+    };
+    let Some(instead) = Sandbox::instead(args, why) else { return Err(LaunchError::Sandbox(why)) };
+    tracing::warn!(why, tier = instead.tier, "Chromium starts without its own sandbox");
+    attempt(args, reaper, home, &binary, instead).await.map_err(|failed| LaunchError::Start(failed.what))
+}
+
+struct Failed {
+    what: String,
+    stderr: String,
+}
+
+async fn attempt(args: &BrowserArgs, reaper: &Reaper, home: &Home, binary: &Path, sandbox: Sandbox) -> Result<Launched, Failed> {
+    let complaints = Arc::new(Mutex::new(String::new()));
+    let failed = |what: String| {
+        let stderr = complaints.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Failed { what, stderr }
+    };
+    let arguments = command_line::arguments(args, &home.path().join("profile"), sandbox.tier == "Native");
+    let environment = environment(args);
+    let started = Process::start(reaper, binary, &arguments, home.path(), &environment);
+    let Started { process, read, write, stderr } = started.map_err(|error| failed(format!("{}: {error}", binary.display())))?;
+    let listener = stderr.map(|stderr| listen(stderr, complaints.clone()));
+    let tabs = Arc::new(Tabs::new(args.viewport()));
+    let cdp = Cdp::start(read, write, tabs.clone()).map_err(|error| failed(format!("its debugging pipe failed: {error}")))?;
+    let ready = tokio::select! {
+        ready = timeout(START_LIMIT, set_up(&cdp, &tabs)) => ready.map_err(|_| format!("it did not answer within {} s", START_LIMIT.as_secs())),
+        end = process.ended() => Err(end.to_string()),
+    };
+    let problem = match ready {
+        Ok(Ok(product)) => {
+            return Ok(Launched { process, cdp, tabs, sandbox, product });
+        }
+        Ok(Err(CdpError::Closed)) => ended(&process).await,
+        Ok(Err(error)) => error.to_string(),
+        Err(problem) => problem,
+    };
+    process.kill_tree().await;
+    // What it said last is read to the end, but a process that inherited the descriptor holds nobody up.
+    if let Some(listener) = listener {
+        drop(timeout(Duration::from_millis(500), listener).await);
+    }
+    Err(failed(problem))
+}
+
+/// The pipe closes a moment before the process is reaped.
+async fn ended(process: &Process) -> String {
+    match timeout(Duration::from_secs(1), process.ended()).await {
+        Ok(end) => end.to_string(),
+        Err(_) => "it closed its debugging pipe".to_owned(),
+    }
+}
+
+async fn set_up(cdp: &Cdp, tabs: &Arc<Tabs>) -> Result<String, CdpError> {
+    let version: Version = cdp.call("Browser.getVersion", json!({})).await?;
+    Tabs::watch(cdp).await?;
+    let mut active = tabs.active.subscribe();
+    if timeout(Duration::from_secs(5), active.wait_for(Option::is_some)).await.is_err() {
+        cdp.call::<Value>("Target.createTarget", json!({ "url": "about:blank" })).await?;
+        drop(timeout(Duration::from_secs(5), active.wait_for(Option::is_some)).await);
+    }
+    Ok(version.product)
+}
+
+fn environment(args: &BrowserArgs) -> Vec<(&'static str, String)> {
+    let mut all = Vec::new();
+    if let Some(zone) = &args.timezone {
+        all.push(("TZ", zone.clone()));
+    }
+    if let Some(locale) = &args.locale {
+        all.push(("LANGUAGE", locale.replace('-', "_")));
+        all.push(("LANG", format!("{}.UTF-8", locale.replace('-', "_"))));
+    }
+    all
+}
+
+/// Reads what Chromium complains about, on a thread of its own: it goes to the log at `debug`, and the start of it is kept.
+fn listen(stderr: ChildStderr, kept: Arc<Mutex<String>>) -> tokio::task::JoinHandle<()> {
+    tokio::task::spawn_blocking(move || {
+        for line in BufReader::new(stderr).lines() {
+            let Ok(line) = line else { return };
+            tracing::debug!(line, "Chromium");
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() + line.len() < KEPT {
+                kept.push_str(&line);
+                kept.push('\n');
+            }
+        }
+    })
+}
+
+/// What to say when a running Chromium has died.
+#[must_use]
+pub fn died(end: End) -> String {
+    let hint = match end {
+        End::Signalled(nix::sys::signal::Signal::SIGKILL) => "; the kernel does that when memory runs out: see the pod's memory limit",
+        _ => "",
+    };
+    format!("Chromium died: {end}{hint}")
+}

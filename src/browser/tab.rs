@@ -1,0 +1,139 @@
+//! One tab: what is known of it without asking Chromium.
+
+use super::cdp::{Frame, Session};
+use super::snapshot::References;
+use crate::driver::{DialogInfo, PageInfo, TabInfo};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+use url::Url;
+
+/// The longest title, in characters.
+const LONGEST_TITLE: usize = 512;
+
+/// How far the shown document has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// The document.
+    pub loader: String,
+    /// Whether its load event came.
+    pub loaded: bool,
+    /// Whether a navigation is under way.
+    pub busy: bool,
+}
+
+/// The pointer's shape, and whether the focused element takes text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    /// A CSS keyword.
+    pub cursor: String,
+    /// Whether text can be typed.
+    pub editable: bool,
+}
+
+/// What Chromium said about a tab.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Its address.
+    pub url: String,
+    /// Its title.
+    pub title: String,
+    /// Whether its renderer crashed.
+    pub crashed: bool,
+}
+
+/// A tab.
+pub struct Tab {
+    /// The target's id.
+    pub id: String,
+    /// Its session.
+    pub session: Session,
+    /// The tab that opened it.
+    pub opener: Option<String>,
+    facts: Mutex<Facts>,
+    /// The open dialog.
+    pub dialog: watch::Sender<Option<DialogInfo>>,
+    /// How far it has loaded.
+    pub load: watch::Sender<Load>,
+    /// The newest frame of the screencast.
+    pub frame: watch::Sender<Option<Arc<Frame>>>,
+    /// The pointer.
+    pub pointer: watch::Sender<Pointer>,
+    /// The references of the newest snapshot.
+    pub references: Mutex<References>,
+}
+
+impl Tab {
+    /// A tab that was just attached to.
+    #[must_use]
+    pub fn new(id: String, session: Session, opener: Option<String>, facts: Facts, references: References) -> Self {
+        Self {
+            id,
+            session,
+            opener,
+            facts: Mutex::new(facts),
+            dialog: watch::Sender::new(None),
+            load: watch::Sender::default(),
+            frame: watch::Sender::new(None),
+            pointer: watch::Sender::new(Pointer { cursor: "default".to_owned(), editable: false }),
+            references: Mutex::new(references),
+        }
+    }
+
+    /// What Chromium said about it.
+    pub fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The references of the newest snapshot.
+    pub fn references(&self) -> MutexGuard<'_, References> {
+        self.references.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its page.
+    #[must_use]
+    pub fn page(&self) -> PageInfo {
+        let facts = self.facts();
+        page_info(&facts.url, &facts.title)
+    }
+
+    /// How it is listed.
+    #[must_use]
+    pub fn info(&self, active: bool) -> TabInfo {
+        TabInfo { id: self.id.clone(), page: self.page(), active, crashed: self.facts().crashed }
+    }
+}
+
+/// A page without query, fragment and anything else that could hold what somebody typed.
+#[must_use]
+pub fn page_info(url: &str, title: &str) -> PageInfo {
+    let title = title.chars().take(LONGEST_TITLE).collect();
+    let Ok(url) = Url::parse(url) else { return PageInfo { title, ..PageInfo::default() } };
+    let origin = url.origin();
+    if origin.is_tuple() {
+        let path = if url.cannot_be_a_base() { String::new() } else { url.path().to_owned() };
+        return PageInfo { origin: origin.ascii_serialization(), path, title };
+    }
+    PageInfo { origin: url.scheme().to_owned(), path: String::new(), title }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_shows_nothing_typed() {
+        for (url, origin, path) in [
+            ("https://user:pass@shop.example:8443/pay/now?card=4111#top", "https://shop.example:8443", "/pay/now"),
+            ("http://127.0.0.1:80/", "http://127.0.0.1", "/"),
+            ("about:blank", "about", ""),
+            ("data:text/html,secret", "data", ""),
+            ("blob:https://shop.example/1-2", "https://shop.example", ""),
+            ("file:///etc/passwd", "file", ""),
+            ("", "", ""),
+        ] {
+            let page = page_info(url, "t");
+            assert_eq!((page.origin.as_str(), page.path.as_str()), (origin, path), "{url}");
+        }
+        assert_eq!(page_info("about:blank", &"é".repeat(600)).title.chars().count(), 512);
+    }
+}

@@ -1,0 +1,473 @@
+//! Every tab, kept up to date by what Chromium says, in order and without asking.
+//!
+//! Each page is attached to before it runs, with Page enabled first, so that its first dialog is already ours to keep. Nothing
+//! here ever closes a tab or brings one to the front.
+
+use super::cdp::{Cdp, Event, Frame, Session, Sink};
+use super::snapshot::References;
+use super::tab::{Facts, Pointer, Tab};
+use crate::api::v1alpha1::Viewport;
+use crate::driver::{DialogInfo, TabInfo};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// The isolated world of our script in every page.
+pub const WORLD: &str = "beckon";
+const BINDING: &str = "__beckon";
+const SHIM: &str = include_str!("shim.js");
+/// What the page says in a dialog is cut to this many characters.
+const LONGEST_DIALOG: usize = 4000;
+/// How long the browser may take to tell a title.
+const REFRESH_LIMIT: Duration = Duration::from_secs(1);
+
+/// A frame of another process inside a page.
+#[derive(Clone)]
+pub struct FrameSession {
+    /// Its session.
+    pub session: Session,
+    /// The frame's id, which is also its target's.
+    pub frame: String,
+    /// The session that it is embedded in.
+    pub parent: String,
+}
+
+#[derive(Default)]
+struct State {
+    tabs: Vec<Arc<Tab>>,
+    frames: HashMap<String, FrameSession>,
+    size: Viewport,
+}
+
+/// Every tab.
+pub struct Tabs {
+    state: Mutex<State>,
+    numbers: Arc<AtomicU32>,
+    /// The tab that tools act on and viewers see.
+    pub active: watch::Sender<Option<Arc<Tab>>>,
+    /// Grows with every change of what [`Tabs::list`] says.
+    pub version: watch::Sender<u64>,
+}
+
+impl Tabs {
+    /// No tab yet; each gets this size.
+    #[must_use]
+    pub fn new(size: Viewport) -> Self {
+        Self {
+            state: Mutex::new(State { size, ..State::default() }),
+            numbers: Arc::default(),
+            active: watch::Sender::new(None),
+            version: watch::Sender::new(0),
+        }
+    }
+
+    /// Asks Chromium to tell about every page, each attached to before it runs.
+    ///
+    /// # Errors
+    /// When Chromium refuses.
+    pub async fn watch(cdp: &Cdp) -> Result<(), super::cdp::CdpError> {
+        let only_pages = json!([{ "type": "page", "exclude": false }, { "exclude": true }]);
+        cdp.call::<Value>("Browser.setDownloadBehavior", json!({ "behavior": "deny", "eventsEnabled": false })).await?;
+        cdp.call::<Value>("Target.setDiscoverTargets", json!({ "discover": true, "filter": only_pages })).await?;
+        let attach = json!({ "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": only_pages });
+        cdp.call::<Value>("Target.setAutoAttach", attach).await?;
+        Ok(())
+    }
+
+    /// The active tab.
+    #[must_use]
+    pub fn active_tab(&self) -> Option<Arc<Tab>> {
+        self.active.borrow().clone()
+    }
+
+    /// Every tab, as they are listed.
+    #[must_use]
+    pub fn list(&self) -> Vec<TabInfo> {
+        let active = self.active_tab();
+        self.state().tabs.iter().map(|tab| tab.info(active.as_ref().is_some_and(|active| active.id == tab.id))).collect()
+    }
+
+    /// Makes another tab the active one; `false` when there is no such tab.
+    pub fn activate(&self, id: &str) -> bool {
+        let found = self.state().tabs.iter().find(|tab| tab.id == id).cloned();
+        let Some(tab) = found else { return false };
+        self.active.send_replace(Some(tab));
+        self.changed();
+        true
+    }
+
+    /// The frames of other processes in a page, outer ones first.
+    #[must_use]
+    pub fn frames_of(&self, tab: &Tab) -> Vec<FrameSession> {
+        let state = self.state();
+        let mut inside = vec![tab.session.id().to_owned()];
+        let mut found = Vec::new();
+        let mut at = 0;
+        while let Some(parent) = inside.get(at).cloned() {
+            for frame in state.frames.values().filter(|frame| frame.parent == parent) {
+                inside.push(frame.session.id().to_owned());
+                found.push(frame.clone());
+            }
+            at += 1;
+        }
+        found
+    }
+
+    /// No reference of any tab is good until its next snapshot.
+    pub fn forget_references(&self) {
+        for tab in &self.state().tabs {
+            tab.references().forget();
+        }
+    }
+
+    /// The size that every tab gets.
+    #[must_use]
+    pub fn size(&self) -> Viewport {
+        self.state().size.clone()
+    }
+
+    /// Remembers a new size for tabs to come and resizes the ones that are there.
+    pub async fn resize(&self, size: Viewport) {
+        let tabs = {
+            let mut state = self.state();
+            state.size = size.clone();
+            state.tabs.clone()
+        };
+        for tab in tabs {
+            resize(&tab.session, &tab.id, &size).await;
+        }
+    }
+
+    /// Asks the browser for the address and title of a tab: it does not tell of every change by itself.
+    pub async fn refresh(&self, tab: &Tab) {
+        let asked = tab.session.cdp().call::<Changed>("Target.getTargetInfo", json!({ "targetId": tab.id }));
+        if let Ok(Ok(Changed { target_info: info })) = timeout(REFRESH_LIMIT, asked).await {
+            self.learn(info);
+        }
+    }
+
+    fn learn(&self, info: TargetInfo) {
+        let tab = self.state().tabs.iter().find(|tab| tab.id == info.target_id).cloned();
+        let Some(tab) = tab else { return };
+        let changed = {
+            let mut facts = tab.facts();
+            let changed = facts.url != info.url || facts.title != info.title;
+            facts.url = info.url;
+            facts.title = info.title;
+            changed
+        };
+        if changed {
+            self.changed();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) {
+        self.version.send_modify(|version| *version = version.wrapping_add(1));
+    }
+
+    fn tab_of(&self, session: &str) -> Option<Arc<Tab>> {
+        self.state().tabs.iter().find(|tab| tab.session.id() == session).cloned()
+    }
+
+    /// The tab of a page's session or of a frame's inside it.
+    fn tab_around(&self, session: &str) -> Option<Arc<Tab>> {
+        let mut session = session.to_owned();
+        loop {
+            if let Some(tab) = self.tab_of(&session) {
+                return Some(tab);
+            }
+            let parent = self.state().frames.get(&session)?.parent.clone();
+            session = parent;
+        }
+    }
+
+    fn attached(&self, cdp: &Cdp, parent: Option<&str>, attached: Attached) {
+        let session = cdp.session(&attached.session_id);
+        let info = attached.target_info;
+        match (info.kind.as_str(), parent) {
+            ("page", _) => self.attached_page(session, info),
+            ("iframe", Some(parent)) => {
+                let frame = FrameSession { session: session.clone(), frame: info.target_id, parent: parent.to_owned() };
+                self.state().frames.insert(attached.session_id, frame);
+                begin(&session, &frame_setup());
+            }
+            _ => begin(&session, &[("Runtime.runIfWaitingForDebugger", json!({}))]),
+        }
+    }
+
+    fn attached_page(&self, session: Session, info: TargetInfo) {
+        begin(&session, &page_setup());
+        let facts = Facts { url: info.url, title: info.title, crashed: false };
+        let tab = Arc::new(Tab::new(info.target_id, session, info.opener_id, facts, References::new(self.numbers.clone())));
+        let size = {
+            let mut state = self.state();
+            state.tabs.push(tab.clone());
+            state.size.clone()
+        };
+        // A tab that the active one opened is what a browser shows next.
+        let active = self.active_tab();
+        if active.is_none_or(|active| tab.opener.as_deref() == Some(active.id.as_str())) {
+            self.active.send_replace(Some(tab.clone()));
+        }
+        self.changed();
+        tokio::spawn(async move { resize(&tab.session, &tab.id, &size).await });
+    }
+
+    fn detached(&self, cdp: &Cdp, session: &str) {
+        let (gone, next, none_left) = {
+            let mut state = self.state();
+            state.frames.remove(session);
+            let Some(at) = state.tabs.iter().position(|tab| tab.session.id() == session) else { return };
+            let gone = state.tabs.remove(at);
+            let opener = state.tabs.iter().find(|tab| gone.opener.as_deref() == Some(tab.id.as_str()));
+            (gone.clone(), opener.or(state.tabs.last()).cloned(), state.tabs.is_empty())
+        };
+        if self.active_tab().is_some_and(|active| active.id == gone.id) {
+            self.active.send_replace(next);
+        }
+        if none_left {
+            // A session always has a tab.
+            drop(cdp.fire("Target.createTarget", &json!({ "url": "about:blank" })));
+        }
+        self.changed();
+    }
+}
+
+impl Sink for Tabs {
+    fn frame(&self, cdp: &Cdp, session: &str, frame: Frame) {
+        match self.tab_of(session) {
+            Some(tab) => drop(tab.frame.send_replace(Some(Arc::new(frame)))),
+            // Nobody will acknowledge it.
+            None => drop(cdp.session(session).fire("Page.screencastFrameAck", &json!({ "sessionId": frame.cast }))),
+        }
+    }
+
+    fn event(&self, cdp: &Cdp, event: &Event<'_>) {
+        match event.method {
+            "Target.attachedToTarget" => {
+                if let Some(attached) = event.params::<Attached>() {
+                    self.attached(cdp, event.session, attached);
+                }
+            }
+            "Target.detachedFromTarget" => {
+                if let Some(detached) = event.params::<Detached>() {
+                    self.detached(cdp, &detached.session_id);
+                }
+            }
+            "Target.targetInfoChanged" => {
+                if let Some(Changed { target_info: info }) = event.params() {
+                    self.learn(info);
+                }
+            }
+            "Runtime.bindingCalled" => {
+                let tab = event.session.and_then(|session| self.tab_around(session));
+                if let (Some(tab), Some(called)) = (tab, event.params::<BindingCalled>()) {
+                    pointer(&tab, &called);
+                }
+            }
+            _ => {
+                // A dialog of a frame inside blocks the whole page.
+                let dialog = event.method.starts_with("Page.javascriptDialog");
+                let tab = event.session.and_then(|session| if dialog { self.tab_around(session) } else { self.tab_of(session) });
+                if let Some(tab) = tab {
+                    if page_event(&tab, event) {
+                        self.changed();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Takes in what a page says; `true` when the list of tabs now reads otherwise.
+fn page_event(tab: &Tab, event: &Event<'_>) -> bool {
+    match event.method {
+        "Page.javascriptDialogOpening" => {
+            if let Some(opening) = event.params::<DialogOpening>() {
+                let cut = |text: String| text.chars().take(LONGEST_DIALOG).collect();
+                let dialog = DialogInfo { kind: opening.kind, message: cut(opening.message), default_value: cut(opening.default_prompt) };
+                tab.dialog.send_replace(Some(dialog));
+            }
+        }
+        "Page.javascriptDialogClosed" => drop(tab.dialog.send_replace(None)),
+        "Inspector.targetCrashed" => {
+            tab.facts().crashed = true;
+            tab.dialog.send_replace(None);
+            tab.load.send_modify(|load| load.busy = false);
+            return true;
+        }
+        "Inspector.targetReloadedAfterCrash" => {
+            tab.facts().crashed = false;
+            return true;
+        }
+        "Page.frameStartedLoading" | "Page.frameStartedNavigating" => main_frame(tab, event, |load| load.busy = true),
+        "Page.frameStoppedLoading" => main_frame(tab, event, |load| load.busy = false),
+        "Page.lifecycleEvent" => {
+            if let Some(life) = event.params::<Lifecycle>().filter(|life| life.frame_id == tab.id) {
+                if life.name == "init" {
+                    tab.references().new_document();
+                }
+                tab.load.send_if_modified(|load| match life.name.as_str() {
+                    "init" => {
+                        load.loader = life.loader_id;
+                        load.loaded = false;
+                        true
+                    }
+                    "load" if load.loader == life.loader_id => {
+                        load.loaded = true;
+                        true
+                    }
+                    _ => false,
+                });
+            }
+        }
+        _ => {}
+    }
+    false
+}
+
+fn main_frame(tab: &Tab, event: &Event<'_>, change: impl FnOnce(&mut super::tab::Load)) {
+    if event.params::<OfFrame>().is_some_and(|of| of.frame_id == tab.id) {
+        tab.load.send_modify(change);
+    }
+}
+
+/// The page's own world can't reach the binding, but a page can make its elements say what it likes: bounded and checked.
+fn pointer(tab: &Tab, called: &BindingCalled) {
+    let Some(report) = (called.name == BINDING).then(|| serde_json::from_str::<Report>(&called.payload).ok()).flatten() else { return };
+    let known = report.cursor.len() <= 16 && report.cursor.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+    let cursor = if known { report.cursor } else { "default".to_owned() };
+    tab.pointer.send_if_modified(|pointer| {
+        let new = Pointer { cursor, editable: report.editable };
+        let changed = *pointer != new;
+        *pointer = new;
+        changed
+    });
+}
+
+/// In this order: the keeper of dialogs first, the page's own scripts last.
+fn page_setup() -> Vec<(&'static str, Value)> {
+    let mut setup = vec![
+        ("Page.enable", json!({})),
+        ("Inspector.enable", json!({})),
+        ("Page.setLifecycleEventsEnabled", json!({ "enabled": true })),
+        ("Emulation.setFocusEmulationEnabled", json!({ "enabled": true })),
+    ];
+    setup.extend(frame_setup());
+    setup
+}
+
+fn frame_setup() -> Vec<(&'static str, Value)> {
+    let frames = json!([{ "type": "iframe", "exclude": false }, { "exclude": true }]);
+    vec![
+        ("Runtime.enable", json!({})),
+        ("Page.enable", json!({})),
+        ("Runtime.addBinding", json!({ "name": BINDING, "executionContextName": WORLD })),
+        ("Page.addScriptToEvaluateOnNewDocument", json!({ "worldName": WORLD, "source": SHIM, "runImmediately": true })),
+        ("Target.setAutoAttach", json!({ "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": frames })),
+        ("Runtime.runIfWaitingForDebugger", json!({})),
+    ]
+}
+
+fn begin(session: &Session, commands: &[(&'static str, Value)]) {
+    for (method, params) in commands {
+        if let Err(error) = session.fire(method, params) {
+            tracing::warn!(%error, method, "a new tab could not be set up");
+        }
+    }
+}
+
+/// The page's real size, for good: unlike an emulation it survives us and is every viewer's.
+async fn resize(session: &Session, target: &str, size: &Viewport) {
+    let done = async {
+        let window: Window = session.cdp().call("Browser.getWindowForTarget", json!({ "targetId": target })).await?;
+        let params = json!({ "windowId": window.window_id, "width": size.width, "height": size.height });
+        session.cdp().call::<Value>("Browser.setContentsSize", params).await
+    };
+    if let Err(error) = done.await {
+        tracing::warn!(%error, "a tab could not be resized");
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Attached {
+    session_id: String,
+    target_info: TargetInfo,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Changed {
+    target_info: TargetInfo,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TargetInfo {
+    target_id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    title: String,
+    #[serde(default)]
+    url: String,
+    opener_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Detached {
+    session_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DialogOpening {
+    #[serde(rename = "type")]
+    kind: String,
+    message: String,
+    #[serde(default)]
+    default_prompt: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OfFrame {
+    frame_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Lifecycle {
+    frame_id: String,
+    loader_id: String,
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct BindingCalled {
+    name: String,
+    payload: String,
+}
+
+#[derive(Deserialize)]
+struct Report {
+    cursor: String,
+    editable: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Window {
+    window_id: i64,
+}

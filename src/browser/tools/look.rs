@@ -1,0 +1,58 @@
+//! `snapshot` and `screenshot`.
+
+use super::super::snapshot;
+use super::{Context, Done, Outcome};
+use crate::driver::{Picture, Screenshot, Snapshot};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+const QUALITY: i32 = 80;
+/// The tallest picture of a whole page, in CSS pixels.
+const TALLEST: f64 = 10_000.0;
+
+#[derive(Deserialize)]
+struct Captured {
+    data: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metrics {
+    css_visual_viewport: Viewport,
+    css_content_size: Size,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Viewport {
+    client_width: f64,
+    client_height: f64,
+}
+
+#[derive(Deserialize)]
+struct Size {
+    width: f64,
+    height: f64,
+}
+
+pub(super) async fn snapshot(context: &Context, _: Snapshot) -> Done {
+    let text = context.unless_dialog(snapshot::take(&context.tabs, &context.tab)).await?;
+    Ok(json!({ "snapshot": text }).into())
+}
+
+pub(super) async fn screenshot(context: &Context, arguments: Screenshot) -> Done {
+    let metrics: Metrics = context.call("Page.getLayoutMetrics", json!({})).await?;
+    let mut params = json!({ "format": "jpeg", "quality": QUALITY });
+    let (mut width, mut height) = (metrics.css_visual_viewport.client_width, metrics.css_visual_viewport.client_height);
+    if arguments.full_page {
+        width = metrics.css_content_size.width.max(width);
+        height = metrics.css_content_size.height.max(height).min(TALLEST);
+        if let Some(params) = params.as_object_mut() {
+            params.insert("captureBeyondViewport".to_owned(), true.into());
+            params.insert("clip".to_owned(), json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 }));
+        }
+    }
+    let captured: Captured = context.call("Page.captureScreenshot", params).await?;
+    let picture = Picture { mime: "image/jpeg".to_owned(), data: captured.data, width: width as i32, height: height as i32 };
+    Ok(Outcome { result: Value::Object(serde_json::Map::new()), image: Some(picture) })
+}

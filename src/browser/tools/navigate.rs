@@ -1,0 +1,91 @@
+//! `navigate`.
+
+use super::super::error::Refused;
+use super::{Context, Done, Stop};
+use crate::driver::Navigate;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::time::timeout;
+use url::Url;
+
+/// How long Chromium may take to answer that it goes there.
+const GO_LIMIT: Duration = Duration::from_secs(25);
+/// How long the load event is waited for; the page can be used before.
+const LOAD_LIMIT: Duration = Duration::from_secs(10);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Gone {
+    loader_id: Option<String>,
+    error_text: Option<String>,
+    #[serde(default)]
+    is_download: bool,
+}
+
+/// An address that may be gone to: http, https, or about:blank. Others read the pod's files or the browser itself.
+///
+/// # Errors
+/// Says which ones may.
+pub fn allowed(address: &str) -> Result<Url, String> {
+    let wrong = || "url: must be an address that starts with http:// or https://, or about:blank".to_owned();
+    let url = Url::parse(address.trim()).map_err(|_| wrong())?;
+    match url.scheme() {
+        "http" | "https" if url.has_host() => Ok(url),
+        "about" if url.as_str() == "about:blank" => Ok(url),
+        _ => Err(wrong()),
+    }
+}
+
+pub(super) async fn run(context: &Context, arguments: Navigate) -> Done {
+    let url = allowed(&arguments.url).map_err(Refused::argument)?;
+    let mut load = context.tab.load.subscribe();
+    let go = context.tab.session.call_within(GO_LIMIT, "Page.navigate", json!({ "url": url.as_str() }));
+    let gone: Gone = context.unless_dialog(go).await?;
+    if gone.is_download {
+        return Err(Refused::failed("The address is a download; this session keeps none.").into());
+    }
+    if let Some(error) = gone.error_text.filter(|text| !text.is_empty()) {
+        return Err(Refused::failed(format!("The page could not be opened: {error}.")).into());
+    }
+    if let Some(loader) = gone.loader_id {
+        let loaded = async {
+            // Another document may have replaced it at once; then that one counts.
+            drop(timeout(LOAD_LIMIT, load.wait_for(|load| load.loaded && (load.loader == loader || !load.busy))).await);
+            Ok::<(), Stop>(())
+        };
+        context.unless_dialog(loaded).await?;
+    }
+    Ok(Value::Object(serde_json::Map::new()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_web_may_be_gone_to() {
+        for good in ["http://a.example/x?y#z", "https://a.example", "about:blank", " HTTPS://A.example/ "] {
+            assert!(allowed(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "a.example",
+            "file:///etc/passwd",
+            "chrome://crash",
+            "chrome-untrusted://x",
+            "view-source:https://a.example",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "blob:https://a.example/1",
+            "filesystem:https://a.example/x",
+            "about:version",
+            "about:blank#x",
+            "devtools://x",
+            "ftp://a.example",
+            "http://",
+        ] {
+            assert!(allowed(bad).is_err(), "{bad}");
+        }
+    }
+}

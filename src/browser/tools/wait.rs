@@ -1,0 +1,80 @@
+//! `wait_for`.
+
+use super::super::error::Refused;
+use super::click::empty;
+use super::element::{Called, world};
+use super::{Context, Done};
+use crate::driver::WaitFor;
+use serde_json::json;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The longest wait.
+pub(super) const LONGEST: Duration = Duration::from_secs(300);
+const USUAL: i64 = 30;
+const EVERY: Duration = Duration::from_millis(150);
+
+/// Whether the page shows the text, in this document or one inside it.
+const SHOWS: &str = "(text) => {
+  const shows = (view) => {
+    try {
+      if ((view.document.body?.innerText ?? '').includes(text)) return true;
+      for (let i = 0; i < view.length; i += 1) if (shows(view[i])) return true;
+    } catch { /* another origin */ }
+    return false;
+  };
+  return shows(window);
+}";
+
+pub(super) async fn run(context: &Context, arguments: WaitFor) -> Done {
+    let seconds = arguments.timeout_seconds.unwrap_or(USUAL);
+    if !(1..=300).contains(&seconds) {
+        return Err(Refused::argument("timeout_seconds: must be from 1 to 300").into());
+    }
+    let given = [&arguments.text, &arguments.gone, &arguments.url];
+    if given.iter().all(|text| text.as_ref().is_none_or(String::is_empty)) {
+        return Err(Refused::argument("text, gone or url: give at least one").into());
+    }
+    let deadline = Instant::now() + Duration::from_secs(seconds.unsigned_abs());
+    loop {
+        if holds(context, &arguments).await? {
+            return Ok(empty());
+        }
+        if Instant::now() >= deadline {
+            return Err(Refused::failed(format!("The page did not show it within {seconds} s.")).into());
+        }
+        context.unless_dialog(async { Ok::<(), Refused>(sleep(EVERY).await) }).await?;
+    }
+}
+
+async fn holds(context: &Context, wanted: &WaitFor) -> Done<bool> {
+    if let Some(part) = wanted.url.as_ref().filter(|part| !part.is_empty()) {
+        if !context.tab.facts().url.contains(part) {
+            return Ok(false);
+        }
+    }
+    for (text, want) in [(&wanted.text, true), (&wanted.gone, false)] {
+        if let Some(text) = text.as_ref().filter(|text| !text.is_empty()) {
+            if shows(context, text).await? != want {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+async fn shows(context: &Context, text: &str) -> Done<bool> {
+    let Some(world) = context.unless_dialog(world(&context.tab.session, &context.tab.id)).await? else { return Ok(false) };
+    let params = json!({
+        "executionContextId": world, "functionDeclaration": SHOWS, "arguments": [{ "value": text }], "returnByValue": true,
+    });
+    // A page that is just being replaced shows nothing.
+    match context
+        .unless_dialog(async { Ok::<_, Refused>(context.tab.session.call::<Called>("Runtime.callFunctionOn", params).await) })
+        .await?
+    {
+        Ok(called) => Ok(called.result.value == true),
+        Err(super::CdpError::Refused { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
