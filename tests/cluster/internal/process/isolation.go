@@ -1,0 +1,165 @@
+package process
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"beckon.dev/beckon/tests/cluster/internal/nodeexec"
+)
+
+// Isolation is how much of a container the node's own rights allow.
+type Isolation int
+
+const (
+	// Root gives each container a mount and a PID namespace, and the user
+	// that its security context asks for.
+	Root Isolation = iota
+	// User does the same inside a user namespace, in which the node's own
+	// user bears the number that is asked for.
+	User
+	// None runs plain processes of the node's user; what is mounted is found
+	// by rewriting the paths in arguments and environment.
+	None
+)
+
+func (i Isolation) String() string {
+	return [...]string{"namespaces", "user namespaces", "none"}[i]
+}
+
+// Detect finds the best isolation that works here by running a command in it.
+func Detect(dir string) (Isolation, error) {
+	candidates := []Isolation{User, None}
+	if os.Geteuid() == 0 {
+		candidates = []Isolation{Root, None}
+	}
+	var failure error
+	for _, candidate := range candidates {
+		if err := candidate.try(dir); err != nil {
+			failure = fmt.Errorf("%s: %w", candidate, err)
+			continue
+		}
+		return candidate, failure
+	}
+	return None, failure
+}
+
+func (i Isolation) try(dir string) error {
+	root, err := os.MkdirTemp(dir, "detect-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(root)
+	source, err := os.MkdirTemp(dir, "detect-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(source)
+	// A mount point that no host has.
+	mounts := []nodeexec.Mount{{Source: source, Target: "/.detect/mount"}}
+	spec := nodeexec.Spec{Command: []string{"/bin/sh", "-c", "exit 0"}, Root: root, Mounts: mounts}
+	p, err := i.Start(spec, nil, nil)
+	if err != nil {
+		return err
+	}
+	<-p.Done()
+	if p.ExitCode() != 0 {
+		return fmt.Errorf("exit code %d", p.ExitCode())
+	}
+	return nil
+}
+
+// fit makes of a spec what the isolation cannot do by itself.
+func (i Isolation) fit(spec nodeexec.Spec) nodeexec.Spec {
+	switch i {
+	case User:
+		// The mapping of the user namespace has set them already.
+		spec.Credentials = nil
+		spec.DropAmbient = true
+	case None:
+		spec = translate(spec)
+	}
+	return spec
+}
+
+// PATH is where a container's commands are looked up.
+func (i Isolation) PATH(image string) string {
+	const system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	if i != None {
+		image = nodeexec.ImagePath
+	}
+	return filepath.Join(image, "bin") + ":" + system
+}
+
+func (i Isolation) attributes(spec nodeexec.Spec) *syscall.SysProcAttr {
+	// No Pdeathsig here: Go's child looks for its parent's PID, which a PID
+	// namespace hides, and kills itself. The helper sets it.
+	attr := &syscall.SysProcAttr{Setsid: true}
+	if i == None {
+		return attr
+	}
+	attr.Cloneflags = unix.CLONE_NEWNS | unix.CLONE_NEWPID
+	if i == User {
+		uid, gid := os.Getuid(), os.Getgid()
+		inUID, inGID := uid, gid
+		if c := spec.Credentials; c != nil {
+			inUID, inGID = c.UID, c.GID
+		}
+		attr.Cloneflags |= unix.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: inUID, HostID: uid, Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: inGID, HostID: gid, Size: 1}}
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+	}
+	return attr
+}
+
+// killDescendants ends what a container leaves behind. In a PID namespace the
+// kernel has done so by the time that its first process can be waited for.
+func (i Isolation) killDescendants(pid int) {
+	if i != None {
+		return
+	}
+	// Killed processes vanish at their own pace, and may have forked before.
+	for range 50 {
+		members := sessionMembers(pid)
+		if len(members) == 0 {
+			return
+		}
+		for _, member := range members {
+			_ = syscall.Kill(member, syscall.SIGKILL)
+		}
+		_ = unix.Nanosleep(&unix.Timespec{Nsec: 10e6}, nil)
+	}
+}
+
+// sessionMembers finds the live processes of a session.
+func sessionMembers(session int) []int {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	var members []int
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile(filepath.Join(dir, "stat"))
+		if err != nil || isZombie(stat) {
+			continue
+		}
+		if sid, err := unix.Getsid(pid); err == nil && sid == session {
+			members = append(members, pid)
+		}
+	}
+	return members
+}
+
+// isZombie reads the state out of /proc/PID/stat, behind a name which may hold
+// anything.
+func isZombie(stat []byte) bool {
+	_, rest, ok := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
+	return ok && len(rest) > 0 && (rest[0] == 'Z' || rest[0] == 'X')
+}
