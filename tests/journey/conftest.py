@@ -1,0 +1,75 @@
+"""What the journeys share. One world serves all of them; a killed process of it comes back by itself."""
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+from agents import Agent
+from people import Person
+from shop import Shop
+from world import World
+
+# Short, so that what ends in hours ends in seconds here. The rest is as installed.
+SETTINGS = ("attention.minWaitSeconds=0", "attention.reattachGraceSeconds=5")
+
+
+@pytest.fixture(scope="session")
+def world():
+    world = World(*SETTINGS)
+    yield world
+    world.down()
+
+
+@pytest.fixture(scope="session")
+def shop():
+    shop = Shop()
+    yield shop
+    shop.close()
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    with sync_playwright() as playwright:
+        switches = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=switches)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def agents(world):
+    """Makes agents; each ends its sessions with the test."""
+    made = []
+
+    def make(which="agent", url=None, mode="auto"):
+        token = world.up[{"agent": "agentToken", "agent-2": "agent2Token"}[which]]
+        made.append(Agent(url or world.up["mcpURL"], token, mode))
+        return made[-1]
+
+    before = {item["session_id"] for item in sessions(make())}
+    yield make
+    closer = make()
+    for item in sessions(closer):
+        if item["session_id"] not in before:
+            closer.call("close_session", session_id=item["session_id"])
+    for agent in made:
+        agent.close()
+
+
+def sessions(agent):
+    return agent.call("list_sessions")["sessions"]
+
+
+@pytest.fixture
+def people(chromium, world):
+    """Makes people who have signed in."""
+    made = []
+
+    def make(user="operator", to="/attention", dashboard=None):
+        person = Person(chromium, world, user, dashboard)
+        made.append(person)
+        person.sign_in(to)
+        return person
+
+    yield make
+    for person in made:
+        person.close()

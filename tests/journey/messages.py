@@ -1,0 +1,11 @@
+"""The words that agents match on, letter for letter."""
+
+TIMEOUT = "Attention request timed out; the operator was not available to respond."
+RESTARTED = "Attention request was lost when the server restarted."
+SHUT_DOWN = "The server shut down while the attention request was open."
+CLOSED = "The session was closed while the attention request was open."
+CLOSED_BY_OPERATOR = "The session was closed by an operator while the attention request was open."
+CRASHED = "The session crashed while the attention request was open."
+CANCELLED = "The client cancelled the attention request."
+GONE = "The client disconnected and did not come back."
+UNKNOWN = "Unknown attention request"

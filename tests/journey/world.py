@@ -1,0 +1,162 @@
+"""A whole Beckon: `cargo xtask up`, its users, its processes, and kubectl."""
+
+import base64
+import json
+import os
+import pathlib
+import shutil
+import signal
+import ssl
+import subprocess
+import tempfile
+
+import httpx2 as httpx
+
+from waiting import eventually
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+
+
+def xtask(*words, check=True):
+    """Runs `cargo xtask`, or the binary that BECKON_XTASK names."""
+    binary = os.environ.get("BECKON_XTASK")
+    command = [binary] if binary else ["cargo", "xtask"]
+    done = subprocess.run([*command, *words], cwd=REPOSITORY, capture_output=True, text=True, timeout=2700)
+    if check and done.returncode != 0:
+        raise AssertionError(f"xtask {' '.join(words)} ended with {done.returncode}:\n{done.stdout[-4000:]}\n{done.stderr[-8000:]}")
+    return done
+
+
+class World:
+    """One `up`. With BECKON_UP_DIR, one that runs already and is left alone."""
+
+    def __init__(self, *settings):
+        existing = os.environ.get("BECKON_UP_DIR")
+        self.own = existing is None
+        self.dir = pathlib.Path(existing or tempfile.mkdtemp(prefix="beckon-journey-"))
+        self.bin = pathlib.Path(tempfile.mkdtemp(prefix="beckon-bin-"))
+        if self.own:
+            sets = [word for setting in settings for word in ("--set", setting)]
+            try:
+                xtask("up", "--detach", "--dir", str(self.dir), *sets)
+            except BaseException:
+                self.down()
+                raise
+        beckon = os.environ.get("BECKON_BINARY") or self.executable(self.up["processes"]["gateway"][0])
+        (self.bin / "kubectl-attention").symlink_to(beckon)
+        (self.bin / "kubectl").symlink_to(self.up["kubectl"])
+
+    def down(self):
+        if self.own:
+            xtask("down", "--dir", str(self.dir), check=False)
+            shutil.rmtree(self.dir, ignore_errors=True)
+        shutil.rmtree(self.bin, ignore_errors=True)
+
+    @property
+    def up(self):
+        """What `up` wrote; read anew each time, since pids change."""
+        return json.loads((self.dir / "up.json").read_text())
+
+    @property
+    def namespace(self):
+        return self.up["namespace"]
+
+    # Processes.
+
+    @staticmethod
+    def executable(pid):
+        return os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
+
+    @staticmethod
+    def state(pid):
+        """The letter of /proc, or None when there is no such process."""
+        try:
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return None
+
+    def signal(self, pid, what):
+        os.kill(pid, what)
+        if what == signal.SIGKILL:
+            eventually(lambda: self.state(pid) in (None, "Z"), f"the end of {pid}")
+
+    def wait_ready(self):
+        """Until every process is there again, as after a restart."""
+        eventually(lambda: xtask("status", "--dir", str(self.dir), check=False).returncode == 0, "everything ready", 90)
+
+    def browser_pid(self, session):
+        """The `beckon browser` of a session."""
+        mark = f"BECKON_SESSION={session}".encode()
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                if b"browser" in words[1:3] and mark in (entry / "environ").read_bytes().split(b"\0"):
+                    if b"beckon" in os.path.basename(words[0]):
+                        return int(entry.name)
+            except OSError:
+                continue
+        raise AssertionError(f"no browser process of {session}")
+
+    @staticmethod
+    def children(pid):
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    if int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                        found.append(int(entry.name))
+                except (OSError, IndexError):
+                    continue
+        return found
+
+    # The API server.
+
+    def run(self, user, *words, program="kubectl"):
+        """kubectl, or a plugin of it, as one of the users."""
+        environment = dict(os.environ, PATH=f"{self.bin}:{os.environ['PATH']}", KUBECONFIG=self.up["kubeconfig"])
+        return subprocess.run([program, *words, "--context", user], env=environment, capture_output=True, text=True, timeout=60)
+
+    def kubectl(self, user, *words):
+        done = self.run(user, *words)
+        assert done.returncode == 0, f"kubectl {' '.join(words)} as {user}: {done.stderr}"
+        return done.stdout
+
+    def get(self, kind, name):
+        return json.loads(self.kubectl("admin", "get", kind, name, "-n", self.namespace, "-o", "json"))
+
+    def requests(self, session=None):
+        items = json.loads(self.kubectl("admin", "get", "attn", "-n", self.namespace, "-o", "json"))["items"]
+        return [item for item in items if session is None or item["spec"].get("sessionRef", {}).get("name") == session]
+
+    def open_request(self, session, reason=None):
+        """The open request of a session, once it waits for a person."""
+
+        def find():
+            for item in self.requests(session):
+                if item.get("status", {}).get("phase") == "Pending" and reason in (None, item["spec"]["reason"]):
+                    return item
+            return None
+
+        return eventually(find, f"an open request of {session}", 15)
+
+    def settled(self, name, seconds=30):
+        """The request, once it is settled."""
+
+        def find():
+            item = self.get("attn", name)
+            return item if item.get("status", {}).get("phase") not in (None, "Pending") else None
+
+        return eventually(find, f"{name} settled", seconds)
+
+    def patch(self, user, kind, name, body):
+        return self.kubectl(user, "patch", kind, name, "-n", self.namespace, "--type=merge", "-p", json.dumps(body))
+
+    def api(self, user):
+        """An HTTP client of the API server, for what kubectl is too slow for."""
+        config = json.loads(self.kubectl("admin", "config", "view", "--raw", "-o", "json"))
+        cluster = config["clusters"][0]["cluster"]
+        token = next(entry["user"] for entry in config["users"] if entry["name"] == user)["token"]
+        trust = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+        return httpx.Client(base_url=cluster["server"], verify=trust, headers={"Authorization": f"Bearer {token}"}, timeout=30)
