@@ -62,7 +62,7 @@ class Agent:
     async def click(self, session, name):
         """Looks at the page, as a model would, and clicks the button of that name."""
         page = await self.call("snapshot", session_id=session)
-        found = re.search(rf'"{re.escape(name)}"[^\n]*?\b(?:ref=)?(e\d+)\b', page_text(page))
+        found = re.search(rf'"{re.escape(name)}"[^\n]*?\[ref=(e\d+)\]', page_text(page))
         if not found:
             raise SystemExit(f"there is no {name!r} on the page:\n{page_text(page)}")
         await self.call("click", session_id=session, ref=found.group(1))

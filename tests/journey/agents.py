@@ -137,7 +137,7 @@ class Agent:
 
     def reference(self, session, name):
         page = self.look(session)
-        found = re.search(rf'"{re.escape(name)}"[^\n]*?\b(?:ref=)?(e\d+)\b', page)
+        found = re.search(rf'"{re.escape(name)}"[^\n]*?\[ref=(e\d+)\]', page)
         assert found, f"no {name!r} on the page:\n{page}"
         return found.group(1)
 
