@@ -7,7 +7,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use xtask::cluster_binary::Programs;
 use xtask::control_plane as local;
 use xtask::kubeconfig::Credential;
@@ -19,6 +20,8 @@ pub struct Options {
     pub controller_manager: bool,
     /// The scheduler. Pods of a suite without one can be bound by hand.
     pub scheduler: bool,
+    /// A node that runs pods as processes; needs the scheduler and the controller-manager. The image `beckon-browser` is there.
+    pub node: bool,
     /// Off: a server as before 1.36, which stamps nobody's name.
     pub mutating_policies: bool,
     /// Keep an audit log, [`ControlPlane::audit_log`].
@@ -29,7 +32,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { controller_manager: true, scheduler: false, mutating_policies: true, audit: false, policies: true }
+        Self { controller_manager: true, scheduler: false, node: false, mutating_policies: true, audit: false, policies: true }
     }
 }
 
@@ -67,7 +70,10 @@ impl ControlPlane {
             audit_log: audit_log.clone(),
             ..local::Options::default()
         };
-        let own = local::ControlPlane::start(&dir, &programs, &local_options).expect("a control plane");
+        let mut own = local::ControlPlane::start(&dir, &programs, &local_options).expect("a control plane");
+        if options.node {
+            start_node(&mut own, &dir);
+        }
         let plane = Self { kubeconfig: own.kubeconfig.clone(), programs, audit_log, own: Some(own), dir };
         plane.install(options);
         plane
@@ -134,7 +140,7 @@ impl ControlPlane {
     }
 
     /// The bearer token of one of the six users.
-    pub async fn token(&self, user: &str) -> String {
+    pub fn token(&self, user: &str) -> String {
         let kubeconfig = Kubeconfig::read_from(&self.kubeconfig).expect("the kubeconfig");
         let named = kubeconfig.auth_infos.into_iter().find(|info| info.name == user).expect("a user");
         let json = serde_json::to_value(named.auth_info.expect("a credential")).expect("JSON");
@@ -155,11 +161,9 @@ impl ControlPlane {
     }
 
     fn server(&self) -> xtask::kubeconfig::Server {
-        let kubeconfig = Kubeconfig::read_from(&self.kubeconfig).expect("the kubeconfig");
-        let cluster = kubeconfig.clusters.into_iter().find_map(|named| named.cluster).expect("a cluster");
-        let authority = cluster.certificate_authority_data.expect("an authority");
-        let authority = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, authority).expect("base64");
-        xtask::kubeconfig::Server { url: cluster.server.expect("a server"), authority }
+        // Written by xtask, so it is JSON.
+        let kubeconfig = std::fs::read(&self.kubeconfig).expect("the kubeconfig");
+        xtask::kubeconfig::Server::of(&serde_json::from_slice(&kubeconfig).expect("JSON")).expect("a cluster")
     }
 
     fn install(&self, options: &Options) {
@@ -169,9 +173,23 @@ impl ControlPlane {
             command.arg("--kubeconfig").arg(&self.kubeconfig);
             command
         };
-        let what = xtask::install::What { policies: options.policies, mutating_policies: options.mutating_policies };
+        let what =
+            xtask::install::What { policies: options.policies, users: options.policies, mutating_policies: options.mutating_policies };
         xtask::install::install(beckon, &kubectl, &what).expect("installing Beckon's kinds, policies and roles");
     }
+}
+
+/// Nodes that this process has started.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+fn start_node(plane: &mut local::ControlPlane, dir: &Path) {
+    let image = dir.join("image");
+    xtask::files::private_dir(&image.join("bin")).expect("a directory");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_beckon"), image.join("bin/beckon")).expect("a link");
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    // Nodes of one machine must not give out the same loopback addresses.
+    let range = format!("127.{}.{}.0/20", 64 + std::process::id() % 128, next % 16 * 16);
+    plane.start_node(&dir.join("node"), &dir.join("logs"), &range, &[("beckon-browser".to_owned(), image)]).expect("a node");
 }
 
 /// The standard output of a command that must succeed.

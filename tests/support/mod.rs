@@ -7,15 +7,17 @@
 #![allow(dead_code, unused_imports)]
 // A test that can't set up its world has nothing better to do than to stop with a message.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::missing_panics_doc)]
-#![allow(clippy::disallowed_methods, clippy::print_stderr)]
+#![allow(clippy::disallowed_methods, clippy::print_stderr, clippy::struct_excessive_bools)]
 
 mod control_plane;
 mod poll;
 mod processes;
+mod up;
 
 pub use control_plane::{ControlPlane, Options, succeeded};
 pub use poll::{eventually, poll_until};
 pub use processes::{Beckon, free_port};
+pub use up::Up;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

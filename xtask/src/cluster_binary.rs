@@ -6,10 +6,12 @@ use crate::files::{cache_dir, hex, repository};
 use crate::process::{Spec, find_program};
 use crate::progress::{Step, say};
 use sha2::{Digest as _, Sha256};
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Where the programs of a control plane are.
 #[derive(Clone, Debug)]
@@ -17,7 +19,12 @@ pub enum Programs {
     /// The binary of `tests/cluster`, which is all of them.
     Built(PathBuf),
     /// A directory with `etcd`, `kube-apiserver` and `kubectl`, and perhaps more, as `KUBEBUILDER_ASSETS` names one.
-    Assets(PathBuf),
+    Assets {
+        /// The directory.
+        dir: PathBuf,
+        /// A built binary that happens to be there, for what the directory lacks.
+        built: Option<PathBuf>,
+    },
 }
 
 impl Programs {
@@ -34,26 +41,43 @@ impl Programs {
                     return Err(missing("KUBEBUILDER_ASSETS", &dir.join(program)));
                 }
             }
-            return Ok(Self::Assets(dir));
+            return Ok(Self::Assets { dir, built: newest_kept() });
         }
         build().map(Self::Built)
     }
 
+    /// For a cluster that exists, of which only `kubectl` is needed: the one in the `PATH`, else as [`Programs::find_or_build`].
+    pub fn for_existing_cluster() -> Result<Self> {
+        let in_path = find_program("kubectl").and_then(|file| file.parent().map(Path::to_path_buf));
+        match in_path {
+            Some(dir) if std::env::var_os("KUBEBUILDER_ASSETS").is_none() => Ok(Self::Assets { dir, built: None }),
+            _ => Self::find_or_build(),
+        }
+    }
+
     /// Whether this program is there. `node`, `kube-scheduler` and `kube-controller-manager` are seldom among assets.
     pub fn has(&self, program: &str) -> bool {
-        match self {
-            Self::Built(_) => true,
-            Self::Assets(dir) => dir.join(program).is_file(),
-        }
+        self.command(program).is_some()
     }
 
     /// A process of this program that writes its log into `logs`.
     pub fn spec(&self, program: &str, logs: &Path) -> Result<Spec> {
-        let log = logs.join(format!("{program}.log"));
+        let command = self.command(program).context(format!(
+            "KUBEBUILDER_ASSETS has no {program}, and no control plane was built; without KUBEBUILDER_ASSETS it is built"
+        ))?;
+        let mut spec = Spec::new(program, "", logs.join(format!("{program}.log")));
+        spec.command = command;
+        // Their data is thrown away after them.
+        spec.grace = Duration::ZERO;
+        Ok(spec)
+    }
+
+    fn command(&self, program: &str) -> Option<Vec<OsString>> {
+        let of = |binary: &PathBuf| vec![binary.clone().into_os_string(), program.into()];
         match self {
-            Self::Built(binary) => Ok(Spec::new(program, binary, log).arg(program)),
-            Self::Assets(dir) if self.has(program) => Ok(Spec::new(program, dir.join(program), log)),
-            Self::Assets(dir) => Err(missing("KUBEBUILDER_ASSETS", &dir.join(program))),
+            Self::Built(binary) => Some(of(binary)),
+            Self::Assets { dir, .. } if dir.join(program).is_file() => Some(vec![dir.join(program).into()]),
+            Self::Assets { built, .. } => built.as_ref().map(of),
         }
     }
 
@@ -65,7 +89,7 @@ impl Programs {
                 command.arg("kubectl");
                 command
             }
-            Self::Assets(dir) => Command::new(dir.join("kubectl")),
+            Self::Assets { dir, .. } => Command::new(dir.join("kubectl")),
         }
     }
 
@@ -73,13 +97,20 @@ impl Programs {
     pub fn kubectl_file(&self) -> PathBuf {
         match self {
             Self::Built(binary) => binary.clone(),
-            Self::Assets(dir) => dir.join("kubectl"),
+            Self::Assets { dir, .. } => dir.join("kubectl"),
         }
     }
 }
 
 fn missing(variable: &str, path: &Path) -> Failure {
     Failure::new(format!("{variable} is set, but {} is not a file", path.display()))
+}
+
+/// The binary that was built last, whatever it was built from.
+fn newest_kept() -> Option<PathBuf> {
+    let entries = fs::read_dir(cache_dir().ok()?.join("cluster")).ok()?;
+    let kept = entries.flatten().map(|entry| entry.path().join("beckon-cluster")).filter(|file| file.is_file());
+    kept.max_by_key(|file| file.metadata().and_then(|meta| meta.modified()).ok())
 }
 
 /// What to do without Go.
@@ -92,7 +123,10 @@ Instead you can
 pub fn build() -> Result<PathBuf> {
     let module = repository().join("tests/cluster");
     if !module.join("go.mod").is_file() {
-        return Err(Failure::new(format!("{} holds no Go module", module.display())));
+        return Err(Failure::new(format!(
+            "{} holds no Go module; BECKON_CLUSTER_BINARY may name a binary built elsewhere",
+            module.display()
+        )));
     }
     let go = go_version(&module)?;
     let digest = digest(&module, &go)?;

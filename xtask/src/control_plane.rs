@@ -8,6 +8,7 @@ use crate::kubeconfig::{self, Credential, Server};
 use crate::pki::Pki;
 use crate::ports;
 use crate::process::{Identity, Process, Spec};
+use nix::sys::signal::Signal;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,8 @@ pub struct Options {
     pub mutating_policies: bool,
     /// Where the API server writes its audit log (metadata of writes, one JSON object a line).
     pub audit_log: Option<PathBuf>,
+    /// Where the programs write; `logs` in the directory of the plane by default.
+    pub logs: Option<PathBuf>,
     /// The namespace of the kubeconfig's contexts.
     pub namespace: String,
     /// More flags of the API server.
@@ -38,6 +41,7 @@ impl Default for Options {
             scheduler: false,
             mutating_policies: true,
             audit_log: None,
+            logs: None,
             namespace: "default".to_owned(),
             apiserver_flags: Vec::new(),
         }
@@ -93,7 +97,7 @@ impl ControlPlane {
     /// Starts in `dir`, which is made, and returns when `/readyz` says ok.
     pub fn start(dir: &Path, programs: &Programs, options: &Options) -> Result<Self> {
         private_dir(dir)?;
-        let logs = dir.join("logs");
+        let logs = options.logs.clone().unwrap_or_else(|| dir.join("logs"));
         private_dir(&logs)?;
         let pki = Pki::create(dir)?;
         let mut users = Vec::new();
@@ -112,7 +116,7 @@ impl ControlPlane {
         let port = ports::free()?;
         let apiserver = Process::start(&apiserver(dir, &logs, programs, &pki, &etcd_url, port, &token_file, options)?)?;
         let authority = fs::read(&pki.authority).context("the authority's certificate")?;
-        let server = Server { url: format!("https://127.0.0.1:{port}"), authority };
+        let server = Server::new(&format!("https://127.0.0.1:{port}"), &authority);
         let kubeconfig = dir.join("kubeconfig");
         let contexts: Vec<_> = users.iter().map(|user| (user.name, Credential::Token(user.token.clone()))).collect();
         kubeconfig::write(&kubeconfig, &server, &options.namespace, &contexts)?;
@@ -150,18 +154,43 @@ impl ControlPlane {
         self.processes.iter().map(|process| (process.name.clone(), process.identity())).collect()
     }
 
+    /// An error with the end of the log of the first that has ended.
+    pub fn check(&mut self) -> Result<()> {
+        self.processes.iter_mut().try_for_each(Process::check)
+    }
+
     /// What has ended that should run, in words.
     pub fn ended(&mut self) -> Vec<String> {
         self.processes.iter_mut().filter_map(|process| process.ended().map(|how| format!("{} ended ({how})", process.name))).collect()
     }
 
-    /// The certificates and keys.
-    pub fn pki(&self) -> &Pki {
-        &self.pki
+    /// A node that runs the containers of pods as processes of this machine. Images are names with directories; what is in `bin` of
+    /// one is in the `PATH` of its containers.
+    pub fn start_node(&mut self, root: &Path, logs: &Path, pod_range: &str, images: &[(String, PathBuf)]) -> Result<()> {
+        private_dir(root)?;
+        let mut spec = self
+            .programs
+            .spec("node", logs)?
+            .arg("--name=local")
+            .arg("--listen=127.0.0.1:0")
+            .arg(format!("--pod-cidr={pod_range}"))
+            .arg(flag("--root", root))
+            .arg(flag("--kubeconfig", &self.kubeconfig))
+            .arg(flag("--client-ca-file", &self.pki.authority));
+        for (name, dir) in images {
+            let mut image = std::ffi::OsString::from(format!("--image={name}="));
+            image.push(dir);
+            spec = spec.arg(image);
+        }
+        // It has to end its pods.
+        spec.at_our_end = Signal::SIGTERM;
+        spec.grace = Duration::from_secs(20);
+        self.adopt(Process::start(&spec)?);
+        Ok(())
     }
 
     /// Lets a process be ended before those that are there.
-    pub fn adopt(&mut self, process: Process) {
+    fn adopt(&mut self, process: Process) {
         self.processes.insert(0, process);
     }
 
@@ -176,9 +205,7 @@ impl ControlPlane {
     fn wait_ready(&mut self) -> Result<()> {
         let deadline = Instant::now() + START;
         loop {
-            for process in &mut self.processes {
-                process.check()?;
-            }
+            self.check()?;
             match self.run_kubectl(["get", "--raw", "/readyz", "--request-timeout", "5s"]) {
                 Ok(_) => return Ok(()),
                 Err(error) if Instant::now() > deadline => {

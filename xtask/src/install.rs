@@ -11,14 +11,16 @@ use std::process::{Command, Stdio};
 /// Which parts.
 #[derive(Clone, Copy, Debug)]
 pub struct What {
-    /// The accounts, roles and admission policies of `config/`, and what the six users may do. Else only the kinds.
+    /// The accounts, roles and admission policies of `config/`. Else only the kinds.
     pub policies: bool,
+    /// What the groups of the six users of a local control plane may do.
+    pub users: bool,
     /// The stamping policies too, which servers have from 1.36 on.
     pub mutating_policies: bool,
 }
 
 /// Who may do what among the users of a local control plane: group and role.
-const BINDINGS: &[(&str, &str)] = &[
+pub const BINDINGS: &[(&str, &str)] = &[
     ("beckon:operators", "beckon-responder"),
     ("beckon:operators", "beckon-session-admin"),
     ("beckon:viewers", "beckon-viewer"),
@@ -48,6 +50,8 @@ pub fn install(beckon: &Path, kubectl: &dyn Fn() -> Command, what: &What) -> Res
             }
         }
         apply(kubectl, &text).context("applying config/")?;
+    }
+    if what.users {
         apply(kubectl, bindings().to_string().as_bytes()).context("applying what the users may do")?;
     }
     output(

@@ -2,12 +2,14 @@
 //!
 //! Only small dependencies, so that `cargo xtask` itself compiles in seconds; the API server is spoken to through `kubectl`.
 
+pub mod chromium;
 pub mod cluster_binary;
 pub mod control_plane;
 pub mod failure;
 pub mod files;
 pub mod generate;
 pub mod helm;
+pub mod http;
 pub mod install;
 pub mod kubeconfig;
 pub mod pki;
@@ -16,3 +18,5 @@ pub mod process;
 pub mod progress;
 #[path = "../../src/settings.rs"]
 pub mod settings;
+pub mod suites;
+pub mod up;

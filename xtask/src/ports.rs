@@ -1,6 +1,6 @@
 //! Free ports of the loopback address.
 
-use crate::failure::{Context as _, Result};
+use crate::failure::{Context as _, Failure, Result};
 use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::sync::{Mutex, PoisonError};
@@ -20,9 +20,10 @@ pub fn free() -> Result<u16> {
     }
 }
 
-/// An error that names the port and what wanted it, if it is taken.
-pub fn check(port: u16, what: &str) -> Result<()> {
-    TcpListener::bind(("127.0.0.1", port))
-        .map(drop)
-        .context(format!("port {port} for {what} can't be used (choose another with --{what}-port, or leave the flag out for a free one)"))
+/// An error that names the port if something listens there or it may not be used.
+pub fn check(port: u16) -> Result<()> {
+    TcpListener::bind(("127.0.0.1", port)).map(drop).map_err(|error| {
+        let why = if error.kind() == std::io::ErrorKind::AddrInUse { "is taken".to_owned() } else { format!("can't be used: {error}") };
+        Failure::new(format!("127.0.0.1:{port} {why}; choose another, or leave the flag out for a free one"))
+    })
 }

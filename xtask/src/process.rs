@@ -28,12 +28,21 @@ pub struct Spec {
     pub log: PathBuf,
     /// What it gets when the process that started it is gone. `SIGKILL` for what keeps nothing, `SIGTERM` for what must clean up.
     pub at_our_end: Signal,
+    /// How long it may take to stop after a `SIGTERM`; zero: it is killed at once, since it keeps nothing.
+    pub grace: Duration,
 }
 
 impl Spec {
     /// A process without arguments yet, that is killed when this one ends.
     pub fn new(name: impl Into<String>, program: impl Into<OsString>, log: impl Into<PathBuf>) -> Self {
-        Self { name: name.into(), command: vec![program.into()], env: Vec::new(), log: log.into(), at_our_end: Signal::SIGKILL }
+        Self {
+            name: name.into(),
+            command: vec![program.into()],
+            env: Vec::new(),
+            log: log.into(),
+            at_our_end: Signal::SIGKILL,
+            grace: GRACE,
+        }
     }
 
     /// Adds one argument.
@@ -119,10 +128,11 @@ pub struct Process {
     /// Where it writes.
     pub log: PathBuf,
     identity: Identity,
+    grace: Duration,
     child: Child,
 }
 
-/// How long a process that is told to stop may take.
+/// How long a process that is told to stop may take, unless it says otherwise.
 const GRACE: Duration = Duration::from_secs(10);
 
 impl Process {
@@ -145,7 +155,7 @@ impl Process {
         let pid = i32::try_from(child.id()).context("pid")?;
         // It may have ended already; the log says why, and it is told from a later process by an impossible start time.
         let identity = Identity::of(pid).unwrap_or(Identity { pid, started: 0 });
-        Ok(Self { name: spec.name.clone(), log: spec.log.clone(), identity, child })
+        Ok(Self { name: spec.name.clone(), log: spec.log.clone(), identity, grace: spec.grace, child })
     }
 
     /// Its pid and start time.
@@ -182,12 +192,11 @@ impl Process {
 
     /// Asks it to stop, waits, and kills its process group if it takes too long.
     pub fn stop(&mut self) {
-        if self.ended().is_none() {
+        if self.ended().is_none() && !self.grace.is_zero() {
             self.identity.signal(Signal::SIGTERM);
-            if !self.wait(GRACE) {
-                self.kill();
-            }
+            self.wait(self.grace);
         }
+        self.kill();
     }
 
     /// Kills its process group at once.

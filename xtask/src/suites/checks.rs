@@ -1,0 +1,70 @@
+//! The checks that are no tests: format, lints, documentation, licences.
+
+use super::TestArgs;
+use super::run::Counts;
+use crate::failure::Result;
+use crate::files::repository;
+use crate::process::find_program;
+use crate::progress::{print, say};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Runs them all; a failing one keeps none of the others back.
+pub fn lint(args: &TestArgs) -> Result<Counts> {
+    let mut counts = Counts::default();
+    let cargo = |args: &[&str]| {
+        let mut command = Command::new(super::run::cargo());
+        command.current_dir(repository()).args(args);
+        command
+    };
+    counts.check("cargo fmt --check", &mut cargo(&["fmt", "--all", "--check"]))?;
+    counts.check("cargo clippy", &mut cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
+    counts.check("cargo doc", doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+    deny(args, &mut counts)?;
+    Ok(counts)
+}
+
+/// cargo-deny takes minutes to build, so it is asked for, or there already.
+fn deny(args: &TestArgs, counts: &mut Counts) -> Result<()> {
+    if find_program("cargo-deny").is_none() {
+        if !args.deny {
+            say("note: cargo-deny is not installed, so licences and advisories are not checked; --deny installs it");
+            return Ok(());
+        }
+        let mut install = Command::new(super::run::cargo());
+        counts.check("cargo install cargo-deny", install.args(["install", "--locked", "cargo-deny"]))?;
+    }
+    let mut command = Command::new(super::run::cargo());
+    // The database of advisories is on the network; what can be checked without is always checked.
+    let what: &[&str] = if args.deny { &["deny", "check"] } else { &["deny", "--offline", "check", "bans", "licenses", "sources"] };
+    counts.check("cargo deny", command.current_dir(repository()).args(what))
+}
+
+/// `go vet` and the tests of a Go module, counted one by one.
+pub fn go_module(module: &str, args: &TestArgs) -> Result<Counts> {
+    let mut counts = Counts::default();
+    let dir = repository().join(module);
+    let go = |args: &[OsString]| {
+        let mut command = Command::new("go");
+        command.current_dir(&dir).env("CGO_ENABLED", "0").args(args);
+        command
+    };
+    let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+    if args.name.is_none() {
+        counts.check("go vet", &mut go(&words(&["vet", "./..."])))?;
+    }
+    let mut test = words(&["test", "-v", "./..."]);
+    if let Some(name) = &args.name {
+        test.extend(words(&["-run", name]));
+    }
+    counts.go_test(&mut go(&test), &|line| print(line))?;
+    Ok(counts)
+}
+
+/// Whether this Go module is there.
+pub fn has_module(module: &str) -> bool {
+    let file: PathBuf = repository().join(module).join("go.mod");
+    file.is_file()
+}

@@ -1,0 +1,123 @@
+//! `cargo xtask test`: set-up, then every suite, from fast to real.
+
+mod checks;
+mod run;
+mod tiers;
+
+pub use tiers::Tier;
+
+use crate::chromium;
+use crate::cluster_binary::Programs;
+use crate::control_plane::{ControlPlane, Options};
+use crate::failure::{Context as _, Failure, Result};
+use crate::files::private_dir;
+use crate::install::{self, What};
+use crate::progress::{Step, elapsed, print, say};
+use clap::Args;
+use run::Counts;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Run the suites, from fast to real.
+#[derive(Args, Clone, Debug)]
+pub struct TestArgs {
+    /// Which tiers [default: all]
+    #[arg(value_enum, value_name = "TIER")]
+    pub tiers: Vec<Tier>,
+    /// Only tests whose name contains this; the checks that are no tests are left out
+    #[arg(long, short, value_name = "TEXT")]
+    pub name: Option<String>,
+    /// Also check licences and advisories with cargo-deny, which is built first if it is not there
+    #[arg(long)]
+    pub deny: bool,
+    /// Install and build what the suites need, and run none
+    #[arg(long)]
+    pub set_up_only: bool,
+}
+
+/// Runs the suites and ends with the line `N passed, N failed`. Whether all passed.
+pub fn test(args: &TestArgs) -> Result<bool> {
+    let started = Instant::now();
+    let tiers: Vec<Tier> =
+        if args.tiers.is_empty() { Tier::ALL.to_vec() } else { Tier::ALL.iter().copied().filter(|t| args.tiers.contains(t)).collect() };
+    let programs = set_up(&tiers)?;
+    if args.set_up_only {
+        return Ok(true);
+    }
+    let (_plane, environment) = match programs.filter(|_| tiers.iter().any(|tier| tier.shares_control_plane())) {
+        Some(programs) => {
+            let shared = Shared::start(&programs)?;
+            let environment = vec![("BECKON_TEST_KUBECONFIG", shared.plane.kubeconfig.clone().into_os_string())];
+            (Some(shared), environment)
+        }
+        None => (None, Vec::new()),
+    };
+    let mut total = Counts::default();
+    let mut lines = Vec::new();
+    for tier in tiers {
+        say(format!("\n=== {} ===", tier.name()));
+        let began = Instant::now();
+        let counts = run::tier(tier, args, &environment)?;
+        lines.push(format!(
+            "{:<12}{:>6} passed {:>4} failed   {}",
+            tier.name(),
+            counts.passed,
+            counts.failed.len(),
+            elapsed(began.elapsed())
+        ));
+        total.add(counts);
+    }
+    say("");
+    lines.iter().for_each(say);
+    if !total.failed.is_empty() {
+        say(format!("\nfailed:\n  {}", total.failed.join("\n  ")));
+    }
+    say(format!("\nin {}", elapsed(started.elapsed())));
+    if let Some(name) = args.name.as_ref().filter(|_| total.passed == 0 && total.failed.is_empty()) {
+        return Err(Failure::new(format!("no test's name contains {name:?}")));
+    }
+    print(format!("{} passed, {} failed", total.passed, total.failed.len()));
+    Ok(total.failed.is_empty())
+}
+
+/// Installs and builds what these tiers stand on.
+fn set_up(tiers: &[Tier]) -> Result<Option<Programs>> {
+    if tiers.iter().any(|tier| tier.needs_chromium()) {
+        chromium::ensure()?;
+    }
+    if tiers.iter().any(|tier| tier.needs_control_plane()) {
+        return Programs::find_or_build().map(Some);
+    }
+    Ok(None)
+}
+
+/// The control plane that all suites share, so that each need not wait for one of its own.
+struct Shared {
+    plane: ControlPlane,
+    dir: PathBuf,
+}
+
+impl Shared {
+    fn start(programs: &Programs) -> Result<Self> {
+        let step = Step::start("starting the control plane that the suites share");
+        let beckon = crate::up::build_beckon()?;
+        let dir = std::env::temp_dir().join(format!("beckon-test-plane-{}", std::process::id()));
+        private_dir(&dir)?;
+        let has = |program| programs.has(program);
+        let options =
+            Options { controller_manager: has("kube-controller-manager"), scheduler: has("kube-scheduler"), ..Options::default() };
+        let plane = ControlPlane::start(&dir, programs, &options).context("the shared control plane")?;
+        let what = What { policies: true, users: true, mutating_policies: true };
+        install::install(&beckon, &|| plane.kubectl([] as [&str; 0]), &what)?;
+        step.done();
+        Ok(Self { plane, dir })
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.plane.stop();
+        // What is left in the temporary directory is no reason to fail.
+        drop(std::fs::remove_dir_all(&self.dir));
+    }
+}

@@ -1,0 +1,190 @@
+//! Runs a tier and counts.
+
+use super::TestArgs;
+use super::checks;
+use super::tiers::Tier;
+use crate::failure::{Context as _, Result};
+use crate::files::repository;
+use crate::progress::{print, say};
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, ExitStatus, Stdio};
+
+/// The Go modules with tests of their own.
+const GO_MODULES: &[&str] = &["tests/cluster"];
+
+/// How many passed, and the names of those that failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tests and checks that passed.
+    pub passed: usize,
+    /// Those that did not.
+    pub failed: Vec<String>,
+}
+
+impl Counts {
+    /// Adds those of another.
+    pub fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed.extend(other.failed);
+    }
+
+    /// Runs a check, whose output is shown.
+    pub fn check(&mut self, name: &str, command: &mut Command) -> Result<()> {
+        say(format!("{name} ..."));
+        if command.stdin(Stdio::null()).status().context(name)?.success() {
+            self.passed += 1;
+        } else {
+            say(format!("{name}: FAILED"));
+            self.failed.push(name.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Runs `go test -v`: quiet but for what fails.
+    pub fn go_test(&mut self, command: &mut Command, show: &dyn Fn(&str)) -> Result<()> {
+        let mut seen = Self::default();
+        let mut held = Vec::new();
+        let status = lines(command, |line| {
+            let word = line.trim_start();
+            if word.starts_with("=== RUN") {
+                held.clear();
+            } else if let Some(name) = word.strip_prefix("--- PASS: ") {
+                seen.passed += 1;
+                show(&format!("test {} ... ok", first_word(name)));
+                held.clear();
+            } else if let Some(name) = word.strip_prefix("--- FAIL: ") {
+                seen.failed.push(format!("go test {}", first_word(name)));
+                held.drain(..).for_each(|line: String| show(&line));
+                show(line);
+            } else if line.starts_with("FAIL") || line.starts_with('#') {
+                held.drain(..).for_each(|line: String| show(&line));
+                show(line);
+            } else {
+                held.push(line.to_owned());
+            }
+        })?;
+        seen.settle("go test", status);
+        self.add(seen);
+        Ok(())
+    }
+
+    /// A run that failed without a failing test did not compile, or was killed.
+    fn settle(&mut self, name: &str, status: ExitStatus) {
+        if !status.success() && self.failed.is_empty() {
+            self.failed.push(format!("{name} ({status})"));
+        }
+    }
+}
+
+/// The `cargo` that runs us.
+pub fn cargo() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Runs a tier.
+pub fn tier(tier: Tier, args: &TestArgs, environment: &[(&str, OsString)]) -> Result<Counts> {
+    let mut counts = Counts::default();
+    match tier {
+        Tier::Lint if args.name.is_none() => return checks::lint(args),
+        Tier::Lint => return Ok(counts),
+        Tier::Cluster => {
+            for module in GO_MODULES.iter().filter(|module| checks::has_module(module)) {
+                counts.add(checks::go_module(module, args)?);
+            }
+            return Ok(counts);
+        }
+        _ => {}
+    }
+    let mut targets: Vec<OsString> = Vec::new();
+    if tier == Tier::Unit {
+        targets.extend(["--lib", "--bins"].map(OsString::from));
+    }
+    for target in tier.targets()? {
+        targets.extend(["--test".into(), target.into()]);
+    }
+    if targets.is_empty() {
+        say("there are no such tests yet");
+        return Ok(counts);
+    }
+    let mut command = Command::new(cargo());
+    command.current_dir(repository()).args(["test", "--workspace", "--no-fail-fast"]).args(targets);
+    command.args(&args.name).envs(environment.iter().map(|(name, value)| (name, value)));
+    if let Ok(program) = std::env::current_exe() {
+        command.env("BECKON_XTASK", program);
+    }
+    counts.add(cargo_test(&tier.name(), &mut command, &|line| print(line))?);
+    Ok(counts)
+}
+
+fn cargo_test(name: &str, command: &mut Command, show: &dyn Fn(&str)) -> Result<Counts> {
+    let mut seen = Counts::default();
+    let status = lines(command, |line| {
+        show(line);
+        if let Some(passed) = passed(line) {
+            seen.passed += passed;
+        } else if let Some(failed) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
+            seen.failed.push(format!("{name}: {failed}"));
+        }
+    })?;
+    seen.settle(&format!("{name}: cargo test"), status);
+    Ok(seen)
+}
+
+/// The number in `test result: ok. 3 passed; 0 failed; ...`.
+fn passed(line: &str) -> Option<usize> {
+    let rest = line.strip_prefix("test result: ")?.split_once(". ")?.1;
+    rest.split_once(" passed")?.0.parse().ok()
+}
+
+fn first_word(text: &str) -> &str {
+    text.split_whitespace().next().unwrap_or_default()
+}
+
+/// Runs a command and hands over each line of its standard output; its standard error is shown.
+fn lines(command: &mut Command, mut each: impl FnMut(&str)) -> Result<ExitStatus> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("starting the tests")?;
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).split(b'\n').map_while(std::io::Result::ok) {
+            each(&String::from_utf8_lossy(&line));
+        }
+    }
+    child.wait().context("the tests")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_read() {
+        for (line, want) in [
+            ("test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s", Some(12)),
+            ("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s", Some(3)),
+            ("test a ... ok", None),
+        ] {
+            assert_eq!(passed(line), want, "{line}");
+        }
+    }
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn failing_tests_are_counted_and_named() {
+        let script = "echo 'test a ... ok'; echo 'test b ... FAILED'; echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 101";
+        assert_eq!(cargo_test("unit", &mut shell(script), &|_| ()).unwrap(), Counts { passed: 1, failed: vec!["unit: b".to_owned()] });
+    }
+
+    #[test]
+    fn a_run_that_breaks_off_is_a_failure() {
+        let counts = cargo_test("unit", &mut shell("exit 101"), &|_| ()).unwrap();
+        assert_eq!(counts.failed, ["unit: cargo test (exit status: 101)"]);
+        let mut counts = Counts::default();
+        counts.go_test(&mut shell("exit 2"), &|_| ()).unwrap();
+        assert_eq!(counts.failed, ["go test (exit status: 2)"]);
+    }
+}

@@ -1,0 +1,126 @@
+//! The tiers, and which test targets belong to which.
+
+use crate::failure::{Context as _, Result};
+use crate::files::repository;
+use clap::ValueEnum;
+
+/// A group of suites that can be run alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Tier {
+    /// rustfmt, clippy, the documentation, go vet
+    Lint,
+    /// The rules, without any process, and what no other tier claims
+    Unit,
+    /// What is generated is what is committed: kinds, chart
+    Golden,
+    /// The Go module of the control plane and its node
+    Cluster,
+    /// The kinds' rules, the policies and the roles on a real API server
+    Admission,
+    /// The controller on a real API server
+    Controller,
+    /// kubectl and `kubectl attention` on a real API server
+    Plugin,
+    /// The session's pod with a real Chromium
+    Browser,
+    /// The gateway with real MCP clients
+    Mcp,
+    /// The dashboard and the live view
+    Dashboard,
+    /// The whole product: control plane, node, gateways, MCP clients, Playwright, kubectl
+    Journey,
+}
+
+impl Tier {
+    /// All, in the order in which they are run.
+    pub const ALL: &[Self] = &[
+        Self::Lint,
+        Self::Unit,
+        Self::Golden,
+        Self::Cluster,
+        Self::Admission,
+        Self::Controller,
+        Self::Plugin,
+        Self::Browser,
+        Self::Mcp,
+        Self::Dashboard,
+        Self::Journey,
+    ];
+
+    /// As on the command line.
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// Whether its suites start a control plane or use the shared one.
+    pub fn needs_control_plane(self) -> bool {
+        !matches!(self, Self::Lint | Self::Unit | Self::Browser)
+    }
+
+    /// Whether its suites may use the shared control plane.
+    pub fn shares_control_plane(self) -> bool {
+        self.needs_control_plane() && self != Self::Cluster
+    }
+
+    /// Whether its suites start Chromium.
+    pub fn needs_chromium(self) -> bool {
+        matches!(self, Self::Browser | Self::Mcp | Self::Dashboard | Self::Journey | Self::Cluster)
+    }
+
+    /// Which names of files in `tests/` belong to it, by their beginning.
+    fn prefixes(self) -> &'static [&'static str] {
+        match self {
+            Self::Lint | Self::Unit | Self::Cluster => &[],
+            Self::Golden => &["golden", "chart", "crd"],
+            Self::Admission => &["admission", "support", "rbac"],
+            Self::Controller => &["controller", "lease"],
+            Self::Plugin => &["plugin", "kubectl"],
+            Self::Browser => &["browser", "driver"],
+            Self::Mcp => &["mcp", "gateway", "rest"],
+            Self::Dashboard => &["dashboard", "live"],
+            Self::Journey => &["journey", "up"],
+        }
+    }
+
+    /// The tier of a file in `tests/`.
+    pub fn of(target: &str) -> Self {
+        let claimed = |tier: &&Self| tier.prefixes().iter().any(|prefix| target.starts_with(prefix));
+        Self::ALL.iter().find(claimed).copied().unwrap_or(Self::Unit)
+    }
+
+    /// Its test targets: `tests/NAME.rs` and `tests/NAME/main.rs`.
+    pub fn targets(self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        let folder = repository().join("tests");
+        for entry in std::fs::read_dir(&folder).context(folder.display())? {
+            let path = entry.context(folder.display())?.path();
+            let is_target = path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").is_file();
+            if let Some(name) = path.file_stem().filter(|_| is_target) {
+                names.push(name.to_string_lossy().into_owned());
+            }
+        }
+        names.retain(|name| Self::of(name) == self);
+        names.sort();
+        Ok(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tier;
+
+    #[test]
+    fn targets_belong_to_tiers() {
+        for (target, tier) in [
+            ("golden", Tier::Golden),
+            ("chart", Tier::Golden),
+            ("admission_requests", Tier::Admission),
+            ("controller_leader", Tier::Controller),
+            ("journey", Tier::Journey),
+            ("architecture", Tier::Unit),
+            ("domain_properties", Tier::Unit),
+        ] {
+            assert_eq!(Tier::of(target), tier, "{target}");
+        }
+    }
+}

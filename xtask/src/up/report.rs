@@ -1,0 +1,104 @@
+//! `up.json`, for scripts, and what a person does next.
+
+use super::args::Plan;
+use super::stack::Stack;
+use super::worker::{Kind, Worker};
+use crate::failure::{Context as _, Result};
+use crate::files::write_private;
+use crate::http;
+use crate::progress::print;
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// The ports that `up` itself serves.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    /// The forwarder's.
+    pub port: u16,
+    /// The demo site's.
+    pub demo_port: Option<u16>,
+}
+
+/// Writes `up.json` in one step.
+pub fn write(stack: &Stack, plan: &Plan, addresses: Addresses) -> Result<()> {
+    let of = |kind: Kind| stack.workers.iter().filter(move |worker| worker.kind == kind);
+    let token = |user: &str| stack.cluster.user_token(user);
+    let pids = |kind: Kind| of(kind).map(Worker::pid).collect::<Vec<_>>();
+    let port = addresses.port;
+    let mut up = json!({
+        "kubeconfig": plan.dir.join("kubeconfig"),
+        "kubectl": plan.dir.join("bin/kubectl"),
+        "namespace": plan.namespace,
+        "mcpURL": format!("http://127.0.0.1:{port}/mcp"),
+        "dashboardURL": format!("http://127.0.0.1:{port}/"),
+        "mcpURLs": of(Kind::Gateway).map(|gateway| format!("http://127.0.0.1:{}/mcp", gateway.port)).collect::<Vec<_>>(),
+        "dashboardURLs": of(Kind::Gateway).map(|gateway| format!("http://127.0.0.1:{}/", gateway.port)).collect::<Vec<_>>(),
+        "agentToken": token("agent"),
+        "agent2Token": token("agent-2"),
+        "operatorToken": token("operator"),
+        "operator2Token": token("operator-2"),
+        "viewerToken": token("viewer"),
+        "metricsURLs": stack.workers.iter().map(|worker| format!("http://127.0.0.1:{}/metrics", worker.admin_port)).collect::<Vec<_>>(),
+        "processes": {"controller": pids(Kind::Controller), "gateway": pids(Kind::Gateway)},
+    });
+    if let (Some(port), Some(map)) = (addresses.demo_port, up.as_object_mut()) {
+        map.insert("demoURL".to_owned(), json!(format!("http://127.0.0.1:{port}/")));
+    }
+    write_private(&plan.dir.join("up.json"), (serde_json::to_string_pretty(&up).context("up.json")? + "\n").as_bytes())
+}
+
+/// Prints what to do next.
+pub fn print_next(dir: &Path, how_to_end: &str) -> Result<()> {
+    let path = dir.join("up.json");
+    let bytes = std::fs::read(&path).context(path.display())?;
+    let up: Value = serde_json::from_slice(&bytes).context(path.display())?;
+    let text = |key: &str| up.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let login = match login_link(&up) {
+        Ok(link) => format!("log in as `operator` with this link, once:\n    {link}"),
+        Err(why) => format!("log in with the token of `operator`, \"operatorToken\" in up.json (no one-time link: {why})"),
+    };
+    let client = json!({"mcpServers": {"beckon": {
+        "type": "http",
+        "url": text("mcpURL"),
+        "headers": {"Authorization": format!("Bearer {}", text("agentToken"))},
+    }}});
+    let client = serde_json::to_string_pretty(&client).context("JSON")?.replace('\n', "\n    ");
+    print(format!(
+        "
+Beckon is up.
+
+  Dashboard   {dashboard}
+    {login}
+
+  Agents      {mcp}   (MCP over Streamable HTTP; the token of `agent`)
+    {client}
+
+  kubectl     export KUBECONFIG={kubeconfig} PATH={bin}:$PATH
+    kubectl --context operator get attn
+    kubectl --context operator attention list",
+        dashboard = text("dashboardURL"),
+        mcp = text("mcpURL"),
+        kubeconfig = text("kubeconfig"),
+        bin = dir.join("bin").display(),
+    ));
+    if let Some(demo) = up.get("demoURL").and_then(Value::as_str) {
+        print(format!("\n  Demo        {demo}   (a shop with a puzzle, for an agent to get stuck in)\n    python demo/agent.py"));
+    }
+    print(format!("\n  Scripts     {}\n  Logs        {}\n\n{how_to_end}", path.display(), dir.join("logs").display()));
+    Ok(())
+}
+
+/// A one-time link that logs in as `operator`, made by a gateway.
+fn login_link(up: &Value) -> std::result::Result<String, String> {
+    let text = |key: &str| up.get(key).and_then(Value::as_str).unwrap_or_default();
+    let dashboard = text("dashboardURL").trim_end_matches('/');
+    let port = dashboard.rsplit(':').next().and_then(|port| port.parse().ok()).ok_or("no port")?;
+    let answer =
+        http::post(port, "/api/v1/login-links", text("operatorToken"), "{\"next\":\"/attention\"}").map_err(|error| error.to_string())?;
+    let link = serde_json::from_str::<Value>(&answer.body).ok().and_then(|body| Some(body.get("url")?.as_str()?.to_owned()));
+    match link {
+        Some(link) if link.starts_with('/') => Ok(format!("{dashboard}{link}")),
+        Some(link) => Ok(link),
+        None => Err(format!("the gateway says {}", answer.status)),
+    }
+}
