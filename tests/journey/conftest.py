@@ -1,5 +1,7 @@
 """What the journeys share. One world serves all of them; a killed process of it comes back by itself."""
 
+import os
+
 import pytest
 from playwright.sync_api import sync_playwright
 
@@ -73,3 +75,36 @@ def people(chromium, world):
     yield make
     for person in made:
         person.close()
+
+
+# For `cargo xtask test`, which counts: the words of `cargo test`.
+LINES = "BECKON_JOURNEY_LINES" in os.environ
+RESULTS = {"passed": 0, "failed": 0}
+
+
+def pytest_report_teststatus(report):
+    if LINES:
+        return ("" if report.passed else report.outcome), "", ""
+    return None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report):
+    if report.when == "call" and report.passed:
+        RESULTS["passed"] += 1
+        tell(report, "ok")
+    elif report.failed:
+        RESULTS["failed"] += 1
+        tell(report, "FAILED")
+
+
+def tell(report, word):
+    if LINES:
+        os.write(1, f"test {report.nodeid} ... {word}\n".encode())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary():
+    if LINES:
+        word = "FAILED" if RESULTS["failed"] else "ok"
+        os.write(1, f"\ntest result: {word}. {RESULTS['passed']} passed; {RESULTS['failed']} failed; 0 ignored\n".encode())

@@ -34,7 +34,6 @@ class World:
         existing = os.environ.get("BECKON_UP_DIR")
         self.own = existing is None
         self.dir = pathlib.Path(existing or tempfile.mkdtemp(prefix="beckon-journey-"))
-        self.bin = pathlib.Path(tempfile.mkdtemp(prefix="beckon-bin-"))
         if self.own:
             sets = [word for setting in settings for word in ("--set", setting)]
             try:
@@ -42,15 +41,11 @@ class World:
             except BaseException:
                 self.down()
                 raise
-        beckon = os.environ.get("BECKON_BINARY") or self.executable(self.up["processes"]["gateway"][0])
-        (self.bin / "kubectl-attention").symlink_to(beckon)
-        (self.bin / "kubectl").symlink_to(self.up["kubectl"])
 
     def down(self):
         if self.own:
             xtask("down", "--dir", str(self.dir), check=False)
             shutil.rmtree(self.dir, ignore_errors=True)
-        shutil.rmtree(self.bin, ignore_errors=True)
 
     @property
     def up(self):
@@ -62,10 +57,6 @@ class World:
         return self.up["namespace"]
 
     # Processes.
-
-    @staticmethod
-    def executable(pid):
-        return os.readlink(f"/proc/{pid}/exe").removesuffix(" (deleted)")
 
     @staticmethod
     def state(pid):
@@ -115,7 +106,7 @@ class World:
 
     def run(self, user, *words, program="kubectl"):
         """kubectl, or a plugin of it, as one of the users."""
-        environment = dict(os.environ, PATH=f"{self.bin}:{os.environ['PATH']}", KUBECONFIG=self.up["kubeconfig"])
+        environment = dict(os.environ, PATH=f"{self.dir}/bin:{os.environ['PATH']}", KUBECONFIG=self.up["kubeconfig"])
         return subprocess.run([program, *words, "--context", user], env=environment, capture_output=True, text=True, timeout=60)
 
     def kubectl(self, user, *words):
