@@ -52,7 +52,7 @@ fn environment(requirements: &Path) -> PathBuf {
     let wanted = std::fs::read(requirements).expect("requirements.txt");
     let version = Command::new("python3").arg("--version").output().expect("python3, 3.10 or later, with its venv module");
     let digest = Sha256::new().chain_update(&wanted).chain_update(&version.stdout).finalize();
-    let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let name = xtask::files::hex(digest.get(..8).unwrap_or_default());
     let dir = xtask::files::cache_dir().expect("a cache directory").join("journey").join(name);
     let (python, complete) = (dir.join("bin/python"), dir.join("complete"));
     if !complete.is_file() {
