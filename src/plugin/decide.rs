@@ -8,7 +8,7 @@ use super::error::{Error, Exit};
 use super::output::Output;
 use super::request::Request;
 use super::select::{Query, bare_name};
-use crate::api::v1alpha1::{AskType, Principal, ResolutionOutcome, Verdict};
+use crate::api::v1alpha1::{AskType, Phase, Principal, ResolutionOutcome, Verdict};
 use futures::{StreamExt as _, stream};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -120,10 +120,16 @@ async fn answer(cluster: &Cluster, decision: &Decision<'_>, which: &Which, me: &
 
 /// How a request ended and who was first.
 fn outcome(request: &Request) -> String {
-    let phase = request.phase().map_or("settled", |phase| phase.as_str()).to_lowercase();
+    let ended = match request.phase() {
+        Some(Phase::Resolved) => "was already resolved",
+        Some(Phase::Rejected) => "was already rejected",
+        Some(Phase::Timeout) => "had already timed out",
+        Some(Phase::Cancelled) => "was already cancelled",
+        None | Some(Phase::Pending) => "is settled",
+    };
     let by = request.answered_by().map(|by| format!(" by {by}")).unwrap_or_default();
     let at = request.settled_at().map(|at| format!(" at {at}")).unwrap_or_default();
-    format!("{} was already {phase}{by}{at}.", request.resource_name())
+    format!("{} {ended}{by}{at}.", request.resource_name())
 }
 
 /// The one-line patch, with what was given. `by` is filled in for clusters that do not stamp it; one that does replaces it.
@@ -226,7 +232,7 @@ mod tests {
             (
                 json!({}),
                 json!({"phase": "Timeout", "settledAt": "2026-01-03T06:00:00Z"}),
-                "attentionrequest.beckon.dev/a was already timeout at 2026-01-03T06:00:00Z.",
+                "attentionrequest.beckon.dev/a had already timed out at 2026-01-03T06:00:00Z.",
             ),
         ] {
             assert_eq!(outcome(&request("a", spec, status)), want);

@@ -62,7 +62,7 @@ impl Page {
 
     fn under(&mut self, label: &str, value: Option<&str>) {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
-            let _ = writeln!(self.0, "  {:<12} {}", format!("{label}:"), on_one_line(value));
+            let _ = writeln!(self.0, "  {:<13} {}", format!("{label}:"), on_one_line(value));
         }
     }
 
@@ -132,8 +132,8 @@ fn evidence(page: &mut Page, request: &Request) {
             page.under("Field", Some(field));
         }
     }
-    // The page chose its title.
-    page.under("Title (page's)", seen.title.as_deref());
+    // The page chose its title, so it comes last and is no fact.
+    page.under("Calls itself", seen.title.as_deref());
 }
 
 fn answer(page: &mut Page, request: &Request) {
@@ -254,10 +254,10 @@ Deadline:      2026-01-03T00:14:00Z (10m left)
 Waiting calls: 1
 
 The page when it was asked, as the browser's driver saw it:
-  Origin:      http://shop.test
-  Path:        /captcha
-  Seen at:     2026-01-03T00:00:00Z
-  Title (page's): Shop
+  Origin:       http://shop.test
+  Path:         /captcha
+  Seen at:      2026-01-03T00:00:00Z
+  Calls itself: Shop
 
 The agent's own words, not checked by anybody:
   Reason:
@@ -291,9 +291,9 @@ Next:
         );
         for want in [
             "Settled:       2026-01-03T00:01:00Z after 60s\n",
-            "  By:          admin\n",
+            "  By:           admin\n",
             "  Message:\n    | Done.\n",
-            "  Through:     Kubectl\n",
+            "  Through:      Kubectl\n",
         ] {
             assert!(text.contains(want), "{want:?} in {text}");
         }
