@@ -176,7 +176,7 @@ pub(super) struct OpenArgs {
     #[arg(value_name = "NAME")]
     pub name: Option<String>,
     /// The dashboard's address; absent: a port of this machine is forwarded to the Service. https, or http on this machine
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", env = "BECKON_GATEWAY")]
     pub gateway: Option<String>,
     /// The gateway's Service, to forward to
     #[arg(long, value_name = "NAME", default_value = "beckon-gateway", conflicts_with = "gateway")]
