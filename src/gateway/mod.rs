@@ -4,13 +4,16 @@ pub mod activity;
 pub mod auth;
 pub mod canary;
 mod config;
+pub mod dashboard;
 pub mod decisions;
 pub mod driver_client;
 pub mod hub;
 pub mod keys;
+pub mod live;
 pub mod metrics;
 pub mod process_lease;
 pub mod requests;
+pub mod rest;
 mod run;
 pub mod state;
 

@@ -10,7 +10,7 @@ use super::metrics::GatewayMetrics;
 use super::process_lease::ProcessLease;
 use super::requests::attachments::Attachments;
 use super::state::{Gateway, Shared};
-use super::{ConfigError, GatewayArgs, Settings};
+use super::{ConfigError, GatewayArgs, Settings, dashboard};
 use crate::runtime::admin::{self, Readiness};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::shutdown;
@@ -85,10 +85,12 @@ pub async fn run(args: GatewayArgs) -> Result<(), RunError> {
     tasks.spawn(run_lease(Arc::clone(&gateway), background.clone()));
     tasks.spawn(run_canary(Arc::clone(&gateway), background.clone()));
     tasks.spawn(watch_readiness(Arc::clone(&gateway), readiness.clone(), stop.clone(), background.clone()));
+    let site = dashboard::site(&gateway, &metrics);
+    tasks.spawn(dashboard::run(site.clone(), background.clone()));
     let admin = tokio::spawn(admin::serve(args.admin_listen, metrics, readiness, background.clone()));
     tracing::info!(address = %args.listen, process = gateway.process.name(), "serving");
 
-    let served = serve(&gateway, listener).await;
+    let served = serve(&gateway, &site, listener).await;
     background.cancel();
     tasks.close();
     tasks.wait().await;
@@ -123,8 +125,8 @@ async fn listen(flag: &'static str, address: SocketAddr) -> Result<tokio::net::T
 }
 
 /// Serves until stopped; then announces the end, lets running calls end, and cuts what is left after the drain.
-async fn serve(gateway: &Shared, listener: tokio::net::TcpListener) -> Result<(), RunError> {
-    let router = router(gateway);
+async fn serve(gateway: &Shared, site: &dashboard::Site, listener: tokio::net::TcpListener) -> Result<(), RunError> {
+    let router = router(gateway, site);
     let ended = CancellationToken::new();
     let announce = {
         let (gateway, ended) = (Arc::clone(gateway), ended.clone());
@@ -149,8 +151,9 @@ async fn serve(gateway: &Shared, listener: tokio::net::TcpListener) -> Result<()
 }
 
 /// Every route of the service port.
-fn router(_gateway: &Shared) -> Router {
-    Router::new().route("/healthz", axum::routing::get(|| async { "ok\n" }))
+fn router(gateway: &Shared, site: &dashboard::Site) -> Router {
+    let router = Router::new().route("/healthz", axum::routing::get(|| async { "ok\n" }));
+    if gateway.settings.dashboard { router.merge(dashboard::router(site)) } else { router }
 }
 
 async fn run_hub(gateway: Shared, stop: CancellationToken) {

@@ -1,0 +1,172 @@
+//! The Attention page: what needs a person, and how soon. And History: what happened, and who decided.
+
+use super::icons;
+use super::model::{self, Request};
+use super::text::plain;
+use crate::api::v1alpha1::{AttentionRequest, BrowserSession};
+use k8s_openapi::jiff::Timestamp;
+use maud::{Markup, html};
+
+/// A request with the session it is about.
+pub struct Item<'a> {
+    /// The object.
+    pub object: &'a AttentionRequest,
+    /// As shown.
+    pub view: Request,
+    /// Its session, while there is one.
+    pub session: Option<&'a BrowserSession>,
+}
+
+/// The page's content.
+pub fn page(items: &[Item<'_>], now: Timestamp) -> Markup {
+    html! {
+        div.head { h1 { "Attention" } p.news role="status" {} }
+        div #empty .empty hidden[!items.is_empty()] {
+            (icons::calm())
+            b { "Nobody needs you" }
+            p { "A request appears here the moment an agent asks for a person." }
+            a.button href="/history" { "See what was answered" }
+        }
+        div.table-wrap hidden[items.is_empty()] {
+            table #requests aria-label="Open requests" {
+                thead {
+                    tr {
+                        th.c-pick scope="col" { label { input #pick-all type="checkbox" aria-label="Select all requests"; } }
+                        th.c-left scope="col" { "Time left" }
+                        th.c-reason scope="col" { "Reason" }
+                        th.c-session scope="col" { "Session and page" }
+                        th.c-mode scope="col" { "Mode" }
+                        th.c-wait scope="col" { "Waiting for" }
+                        th.c-who scope="col" { "Claimed by" }
+                    }
+                }
+                tbody { @for item in items { (row(item, now)) } }
+            }
+        }
+        div.bulk role="region" aria-label="Selected requests" hidden {
+            b data-number { "0 selected" }
+            button type="button" data-act="resolve" .main { "Resolve selected…" }
+            button type="button" data-act="reject" .danger { "Reject selected…" }
+            button.plain type="button" data-none { "Clear" }
+        }
+    }
+}
+
+/// One row. It stays where it is when it settles, greyed, with its outcome.
+pub fn row(item: &Item<'_>, now: Timestamp) -> Markup {
+    let Item { object, view, .. } = item;
+    let claim = object.spec.claim.as_ref().and_then(|claim| claim.by.as_ref());
+    html! {
+        tr .settled[!view.is_open()] data-key=(view.key()) data-ns=(view.namespace) data-name=(view.name) data-version=(view.version) data-deadline=(view.urgency()) {
+            td.c-pick {
+                @if view.is_open() { label { input type="checkbox" aria-label=(format!("Select: {}", view.title)); } }
+            }
+            td.c-left {
+                @if let Some(settled) = &view.settled { (outcome(settled.ending)) }
+                @else if let Some(deadline) = view.deadline { (time_left(view.opened, deadline, now)) }
+                @else { span.quiet { "being taken in" } }
+            }
+            td.c-reason { (link(view)) }
+            td.c-session { (place(item)) }
+            td.c-mode { (mode_tag(object)) }
+            td.c-wait {
+                @if view.is_open() { span data-since=(view.opened.as_millisecond()) { (model::span(now.duration_since(view.opened).as_secs())) } }
+                @else if let Some(waited) = view.waited { (model::span(waited)) }
+            }
+            td.c-who data-none[claim.is_none() && view.is_open()] {
+                @if let Some(settled) = &view.settled { @if let Some(by) = &settled.by { bdi { "by " (plain(by)) } } }
+                @else if let Some(by) = claim { bdi { (plain(&by.username)) } }
+                @else { span.quiet { "–" } }
+            }
+        }
+    }
+}
+
+/// What happened.
+pub fn history(items: &[Item<'_>], more: bool) -> Markup {
+    html! {
+        div.head { h1 { "History" } @if more { p.quiet { "The newest " (items.len()) ". Older ones: kubectl get attn" } } }
+        @if items.is_empty() {
+            div.empty { (icons::clock()) b { "Nothing has been answered yet" } p { "Settled requests stay here until their time to live ends." } a.button href="/attention" { "Open requests" } }
+        } @else {
+            div.table-wrap {
+                table aria-label="Settled requests" {
+                    thead {
+                        tr {
+                            th.c-left scope="col" { "Outcome" }
+                            th.c-reason scope="col" { "Reason" }
+                            th.c-session scope="col" { "Session and page" }
+                            th.c-wait scope="col" { "Waited" }
+                            th.c-who scope="col" { "Who" }
+                            th.c-when scope="col" { "When" }
+                        }
+                    }
+                    tbody { @for item in items { (past(item)) } }
+                }
+            }
+        }
+    }
+}
+
+fn past(item: &Item<'_>) -> Markup {
+    let view = &item.view;
+    let settled = view.settled.as_ref();
+    html! {
+        tr {
+            td.c-left { @if let Some(settled) = settled { (outcome(settled.ending)) } }
+            td.c-reason {
+                (link(view))
+                @if let Some(message) = settled.and_then(|s| s.message.as_deref()) { bdi.sub { "“" (plain(&super::text::first_line(message))) "”" } }
+            }
+            td.c-session { (place(item)) }
+            td.c-wait { @if let Some(waited) = view.waited { (model::span(waited)) } }
+            td.c-who { @if let Some(by) = settled.and_then(|s| s.by.as_deref()) { bdi { (plain(by)) } } @else { span.quiet { "–" } } }
+            td.c-when { @if let Some(at) = settled.and_then(|s| s.at) { (time(at)) } }
+        }
+    }
+}
+
+fn link(view: &Request) -> Markup {
+    html! { a.row-link dir="auto" href=(format!("/attention/{}/{}", view.namespace, view.name)) { (plain(&view.title)) } }
+}
+
+fn place(item: &Item<'_>) -> Markup {
+    let status = item.object.status.as_ref();
+    let origin = status
+        .and_then(|s| s.evidence.as_ref()?.origin.as_deref())
+        .or_else(|| item.session?.status.as_ref()?.page.as_ref()?.origin.as_deref());
+    html! {
+        @if let Some(session) = &item.object.spec.session_ref { (session.name) } @else { span.quiet { "no session" } }
+        @if let Some(origin) = origin { bdi.sub { (plain(origin)) } }
+    }
+}
+
+/// The mode, as icon and word.
+pub fn mode_tag(object: &AttentionRequest) -> Markup {
+    let mode = object.spec.mode;
+    html! {
+        span.tag .info[mode == crate::api::v1alpha1::Mode::Takeover] title=(match mode {
+            crate::api::v1alpha1::Mode::Takeover => "You may drive the browser",
+            crate::api::v1alpha1::Mode::Notify => "View only",
+        }) { (match mode { crate::api::v1alpha1::Mode::Takeover => "✋ ", crate::api::v1alpha1::Mode::Notify => "👁 " }) (model::mode(mode)) }
+    }
+}
+
+/// How it ended, as sign, word and colour.
+pub fn outcome(ending: model::Ending) -> Markup {
+    let (look, sign) = ending.look();
+    html! { span class={ "tag " (look) } { span aria-hidden="true" { (sign) } (ending.word()) } }
+}
+
+/// The countdown.
+pub fn time_left(opened: Timestamp, deadline: Timestamp, now: Timestamp) -> Markup {
+    html! {
+        span.left data-until=(deadline.as_millisecond()) data-total=(deadline.duration_since(opened).as_secs().max(1))
+            data-heat=(model::heat(opened, deadline, now)) { (icons::hourglass()) span data-text { (model::left(deadline, now)) } }
+    }
+}
+
+/// A time that the scripts write in the viewer's zone.
+pub fn time(at: Timestamp) -> Markup {
+    html! { time datetime=(at) data-at=(at.as_millisecond()) { (model::absolute(at)) } }
+}

@@ -1,0 +1,209 @@
+//! The live feed: what changed, as rendered rows, to whoever may see it. A feed begins with all there is, so that one that
+//! broke and came back has missed nothing.
+
+use super::attention::{self, Item};
+use super::handlers::{Visitor, session_of};
+use super::model::{self, Request};
+use super::rights::Seer;
+use super::{Site, sessions};
+use crate::api::v1alpha1::AttentionRequest;
+use crate::gateway::auth::AccessUnknown;
+use crate::gateway::hub::Key;
+use crate::gateway::rest::Problem;
+use crate::runtime::clock;
+use axum::extract::{Query, State};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use http::{HeaderName, StatusCode};
+use kube::ResourceExt as _;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::mpsc;
+
+/// Events that a slow page has not taken; then the feed waits for it.
+const WAITING: usize = 64;
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// What a page shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum View {
+    /// Rows of requests.
+    Attention,
+    /// Cards of sessions.
+    Sessions,
+    /// The number of open requests alone.
+    #[default]
+    Count,
+}
+
+/// The feed's query.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Asked {
+    view: View,
+}
+
+/// `GET /events?view=attention|sessions|count`.
+pub async fn feed(State(site): State<Site>, visitor: Option<Visitor>, Query(asked): Query<Asked>) -> Response {
+    // No redirect: a feed is not a page.
+    let Some(visitor) = visitor else {
+        return Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "sign in").into_response();
+    };
+    let Ok(place) = std::sync::Arc::clone(&site.feeds).try_acquire_owned() else {
+        return Problem::unavailable("this gateway feeds as many pages as it can: try again later").into_response();
+    };
+    let (to, from) = mpsc::channel(WAITING);
+    tokio::spawn(async move {
+        let (requests, sessions) = site.gateway.hub.subscribe();
+        let left = visitor.ends.duration_since(clock::now()).unsigned_abs();
+        let feed = Feed { seer: Seer::new(&site, &visitor.who), site: site.clone(), view: asked.view, to, count: None };
+        tokio::select! {
+            _ = feed.run(requests, sessions) => {}
+            () = site.gateway.stop.cancelled() => {}
+            // The page comes back with the cookie that it has by then.
+            () = tokio::time::sleep(left) => {}
+        }
+        drop(place);
+    });
+    let stream = futures::stream::unfold(from, |mut from| async move { from.recv().await.map(|event| (Ok::<_, Infallible>(event), from)) });
+    let sse = Sse::new(stream).keep_alive(KeepAlive::new().interval(KEEP_ALIVE));
+    ([(HeaderName::from_static("x-accel-buffering"), "no")], sse).into_response()
+}
+
+struct Feed {
+    site: Site,
+    seer: Seer,
+    view: View,
+    to: mpsc::Sender<Event>,
+    count: Option<usize>,
+}
+
+/// The page is gone, or a right could not be checked: the page comes back by itself.
+enum Over {
+    Gone,
+    Unknown,
+}
+
+impl From<AccessUnknown> for Over {
+    fn from(_: AccessUnknown) -> Self {
+        Self::Unknown
+    }
+}
+
+impl Feed {
+    async fn run(mut self, mut requests: Receiver<Key>, mut sessions: Receiver<Key>) -> Result<Infallible, Over> {
+        self.all().await?;
+        loop {
+            let (keys, of_sessions) = tokio::select! {
+                () = self.to.closed() => return Err(Over::Gone),
+                first = requests.recv() => (drain(first, &mut requests), false),
+                first = sessions.recv() => (drain(first, &mut sessions), true),
+            };
+            match keys {
+                // Behind by too much to tell what changed.
+                None => self.all().await?,
+                Some(keys) if of_sessions && self.view == View::Sessions => {
+                    for key in keys {
+                        self.session(&key).await?;
+                    }
+                }
+                Some(keys) if !of_sessions => {
+                    if self.view == View::Attention {
+                        for key in keys {
+                            self.request(&key).await?;
+                        }
+                    }
+                    self.counted().await?;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Everything there is, and then that it is everything.
+    async fn all(&mut self) -> Result<(), Over> {
+        self.send("hello", &json!({"now": clock::now().as_millisecond()})).await?;
+        match self.view {
+            View::Attention => {
+                for object in self.site.gateway.hub.requests.all() {
+                    if Request::of(&object).is_open() {
+                        self.request(&key(&object)).await?;
+                    }
+                }
+            }
+            View::Sessions => {
+                for object in self.site.gateway.hub.sessions.all() {
+                    self.session(&(object.namespace().unwrap_or_default(), object.name_any())).await?;
+                }
+            }
+            View::Count => {}
+        }
+        self.count = None;
+        self.counted().await?;
+        self.send("synced", &json!({"open": self.count.unwrap_or_default()})).await
+    }
+
+    async fn request(&mut self, (namespace, name): &Key) -> Result<(), Over> {
+        if !self.seer.may_list("attentionrequests", namespace).await? {
+            return Ok(());
+        }
+        let named = format!("{namespace}/{name}");
+        let Some(object) = self.site.gateway.hub.requests.get(namespace, name) else {
+            return self.send("gone", &json!({"key": named})).await;
+        };
+        let session = session_of(&self.site, &object);
+        let item = Item { object: &object, view: Request::of(&object), session: session.as_deref() };
+        let (open, version) = (item.view.is_open(), item.view.version.clone());
+        let html = attention::row(&item, clock::now()).into_string();
+        self.send("attention", &json!({"key": named, "html": html, "open": open, "version": version})).await
+    }
+
+    async fn session(&mut self, (namespace, name): &Key) -> Result<(), Over> {
+        if !self.seer.may_list("browsersessions", namespace).await? {
+            return Ok(());
+        }
+        let named = format!("{namespace}/{name}");
+        let Some(session) = self.site.gateway.hub.sessions.get(namespace, name) else {
+            return self.send("gone", &json!({"key": named})).await;
+        };
+        let html = sessions::card(&session, clock::now()).into_string();
+        let version = session.resource_version();
+        self.send("session", &json!({"key": named, "html": html, "ended": model::session_ended(&session), "version": version})).await
+    }
+
+    async fn counted(&mut self) -> Result<(), Over> {
+        let seen = self.seer.requests(self.site.gateway.hub.requests.all()).await?;
+        let open = seen.iter().filter(|object| Request::of(object).is_open()).count();
+        if self.count == Some(open) {
+            return Ok(());
+        }
+        self.count = Some(open);
+        self.send("count", &json!({"open": open})).await
+    }
+
+    async fn send(&self, name: &str, data: &Value) -> Result<(), Over> {
+        self.to.send(Event::default().event(name).data(data.to_string())).await.map_err(|_| Over::Gone)
+    }
+}
+
+fn key(object: &AttentionRequest) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// The keys that changed, each once. `None`: too many were missed.
+fn drain(first: Result<Key, RecvError>, from: &mut Receiver<Key>) -> Option<HashSet<Key>> {
+    let mut keys = HashSet::from([first.ok()?]);
+    loop {
+        match from.try_recv() {
+            Ok(key) => drop(keys.insert(key)),
+            Err(TryRecvError::Empty | TryRecvError::Closed) => return Some(keys),
+            Err(TryRecvError::Lagged(_)) => return None,
+        }
+    }
+}

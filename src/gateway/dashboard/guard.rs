@@ -1,0 +1,58 @@
+//! What holds for every reply: our hosts only, and headers that leave a page of ours nothing to be abused with.
+
+use super::Site;
+use super::cookie::Visit;
+use super::origin;
+use crate::gateway::rest::Problem;
+use crate::runtime::clock;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, HeaderName, SET_COOKIE};
+
+/// No inline script or style, nothing from elsewhere, no frame around it, forms only to ourselves.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; \
+    form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const ALWAYS: [(&str, &str); 7] = [
+    ("content-security-policy", POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("permissions-policy", "camera=(), microphone=(), geolocation=(), payment=()"),
+];
+
+/// Refuses foreign hosts, and sets the headers.
+pub async fn guard(State(site): State<Site>, request: Request, next: Next) -> Response {
+    let mut reply = match origin::host(request.headers(), &site.gateway.settings) {
+        Ok(_) => next.run(request).await,
+        Err(foreign) => Problem::from(foreign).into_response(),
+    };
+    let headers = reply.headers_mut();
+    for (name, value) in ALWAYS {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    reply
+}
+
+/// Moves the idle end of a visit: somebody is there.
+pub async fn renew(State(site): State<Site>, request: Request, next: Next) -> Response {
+    let now = clock::now();
+    // A feed is opened by itself, again and again: it is no sign of a person.
+    let alone = request.uri().path() == "/events";
+    let touched = if alone { None } else { Visit::read(request.headers(), &site.cookie_key, now).and_then(|visit| visit.touched(now)) };
+    let mut reply = next.run(request).await;
+    if let Some(visit) = touched
+        && !reply.headers().contains_key(SET_COOKIE)
+        && let Ok(jar) = visit.store(&site.cookie_key)
+    {
+        let stored = jar.into_response();
+        if let Some(value) = stored.headers().get(SET_COOKIE) {
+            reply.headers_mut().insert(SET_COOKIE, value.clone());
+        }
+    }
+    reply
+}

@@ -1,0 +1,70 @@
+//! Which objects a person may see: all of a namespace, or none.
+
+use super::Site;
+use crate::api::v1alpha1::{AttentionRequest, BrowserSession};
+use crate::gateway::auth::{AccessUnknown, Principal};
+use kube::ResourceExt as _;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a feed believes an answer.
+const BELIEVED: Duration = Duration::from_secs(30);
+
+/// The requests that a person may list.
+pub async fn visible_requests(site: &Site, who: &Arc<Principal>) -> Result<Vec<Arc<AttentionRequest>>, AccessUnknown> {
+    Seer::new(site, who).requests(site.gateway.hub.requests.all()).await
+}
+
+/// The sessions that a person may list.
+pub async fn visible_sessions(site: &Site, who: &Arc<Principal>) -> Result<Vec<Arc<BrowserSession>>, AccessUnknown> {
+    Seer::new(site, who).sessions(site.gateway.hub.sessions.all()).await
+}
+
+/// Remembers what a person may see for a short while.
+pub struct Seer {
+    site: Site,
+    who: Arc<Principal>,
+    known: HashMap<(&'static str, String), (bool, Instant)>,
+}
+
+impl Seer {
+    /// Knows nothing yet.
+    pub fn new(site: &Site, who: &Arc<Principal>) -> Self {
+        Self { site: Arc::clone(site), who: Arc::clone(who), known: HashMap::new() }
+    }
+
+    /// Whether they may list this kind in this namespace.
+    pub async fn may_list(&mut self, resource: &'static str, namespace: &str) -> Result<bool, AccessUnknown> {
+        let key = (resource, namespace.to_owned());
+        if let Some((may, _)) = self.known.get(&key).filter(|(_, at)| at.elapsed() < BELIEVED) {
+            return Ok(*may);
+        }
+        let may = self.site.gateway.auth.may(&self.who, "list", resource, namespace, None).await?;
+        self.known.insert(key, (may, Instant::now()));
+        Ok(may)
+    }
+
+    /// Those of these requests that they may list.
+    pub async fn requests(&mut self, all: Vec<Arc<AttentionRequest>>) -> Result<Vec<Arc<AttentionRequest>>, AccessUnknown> {
+        let mut seen = Vec::with_capacity(all.len());
+        for object in all {
+            if self.may_list("attentionrequests", &object.namespace().unwrap_or_default()).await? {
+                seen.push(object);
+            }
+        }
+        Ok(seen)
+    }
+
+    /// Those of these sessions that they may list.
+    pub async fn sessions(&mut self, all: Vec<Arc<BrowserSession>>) -> Result<Vec<Arc<BrowserSession>>, AccessUnknown> {
+        let mut seen = Vec::with_capacity(all.len());
+        for object in all {
+            if self.may_list("browsersessions", &object.namespace().unwrap_or_default()).await? {
+                seen.push(object);
+            }
+        }
+        Ok(seen)
+    }
+}

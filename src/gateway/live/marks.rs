@@ -1,0 +1,153 @@
+//! What can be used once, across all replicas: a Lease in Beckon's own namespace. Creating one marks a ticket as used, since
+//! only one create of a name succeeds; a login link is a Lease with its owner sealed inside, and using it is one write that
+//! quotes the resource version, which only one can win. Old ones are swept.
+
+use crate::gateway::MANAGER;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const ROLE: &str = "beckon.dev/role";
+const EXPIRES: &str = "beckon.dev/expires";
+const SEALED: &str = "beckon.dev/sealed";
+const USED: &str = "beckon.dev/used";
+const ASKING: Duration = Duration::from_secs(5);
+/// A mark is kept for this long beyond its end, so that a clock that is behind can't use it again.
+const SLACK: SignedDuration = SignedDuration::from_mins(2);
+/// The most that one sweep looks at; the next one looks at the rest.
+const SWEEP: u32 = 500;
+
+/// What a mark is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A ticket that was used.
+    Ticket,
+    /// A one-time login link.
+    Link,
+}
+
+impl Mark {
+    const fn role(self) -> &'static str {
+        match self {
+            Self::Ticket => "used-ticket",
+            Self::Link => "login-link",
+        }
+    }
+}
+
+/// The API server did not do it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the API server did not answer: {0}")]
+pub struct MarkError(String);
+
+/// The marks of the installation.
+#[derive(Clone)]
+pub struct Marks {
+    api: Api<Lease>,
+}
+
+impl Marks {
+    /// In Beckon's own namespace.
+    pub fn new(client: kube::Client, namespace: &str) -> Self {
+        Self { api: Api::namespaced(client, namespace) }
+    }
+
+    /// Makes a mark; `false`: there was one.
+    pub async fn set(&self, mark: Mark, id: &str, expires: Timestamp, sealed: Option<&str>) -> Result<bool, MarkError> {
+        let mut annotations = BTreeMap::from([(EXPIRES.to_owned(), expires.as_second().to_string())]);
+        annotations.extend(sealed.map(|sealed| (SEALED.to_owned(), sealed.to_owned())));
+        let lease = Lease {
+            metadata: ObjectMeta {
+                name: Some(name(mark, id)),
+                labels: Some(BTreeMap::from([(ROLE.to_owned(), mark.role().to_owned())])),
+                annotations: Some(annotations),
+                ..ObjectMeta::default()
+            },
+            spec: None,
+        };
+        match bounded(self.api.create(&PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }, &lease)).await {
+            Ok(_) => Ok(true),
+            Err(Failure::Api(409)) => Ok(false),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// What was sealed into a mark that is there, not over and not used.
+    pub async fn peek(&self, mark: Mark, id: &str, now: Timestamp) -> Result<Option<String>, MarkError> {
+        Ok(self.usable(mark, id, now).await?.map(|(_, sealed)| sealed))
+    }
+
+    /// Uses a mark up. `None`: it is not there, over, or somebody was faster.
+    pub async fn take(&self, mark: Mark, id: &str, now: Timestamp) -> Result<Option<String>, MarkError> {
+        let Some((version, sealed)) = self.usable(mark, id, now).await? else { return Ok(None) };
+        let used = json!({"metadata": {"resourceVersion": version, "annotations": {USED: "true", SEALED: null}}});
+        let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        match bounded(self.api.patch(&name(mark, id), &params, &Patch::Merge(used))).await {
+            Ok(_) => Ok(Some(sealed)),
+            Err(Failure::Api(404 | 409)) => Ok(None),
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    async fn usable(&self, mark: Mark, id: &str, now: Timestamp) -> Result<Option<(String, String)>, MarkError> {
+        let Some(lease) = bounded(self.api.get_opt(&name(mark, id))).await? else { return Ok(None) };
+        let annotations = lease.annotations();
+        let over = expires(&lease).is_none_or(|end| now >= end) || annotations.contains_key(USED);
+        Ok(lease.resource_version().zip(annotations.get(SEALED).cloned()).filter(|_| !over))
+    }
+
+    /// Deletes marks that are over.
+    pub async fn sweep(&self, now: Timestamp) -> Result<usize, MarkError> {
+        let mut swept = 0;
+        for mark in [Mark::Ticket, Mark::Link] {
+            let old = bounded(self.api.list(&ListParams::default().labels(&format!("{ROLE}={}", mark.role())).limit(SWEEP))).await?;
+            for lease in old {
+                let over = expires(&lease).and_then(|end| end.saturating_add(SLACK).ok()).is_none_or(|end| now >= end);
+                if over {
+                    match bounded(self.api.delete(&lease.name_any(), &DeleteParams::default())).await {
+                        Ok(_) => swept += 1,
+                        // Another replica sweeps too.
+                        Err(Failure::Api(404)) => {}
+                        Err(failure) => return Err(failure.into()),
+                    }
+                }
+            }
+        }
+        Ok(swept)
+    }
+}
+
+fn name(mark: Mark, id: &str) -> String {
+    format!("beckon-{}-{id}", mark.role())
+}
+
+fn expires(lease: &Lease) -> Option<Timestamp> {
+    Timestamp::from_second(lease.annotations().get(EXPIRES)?.parse().ok()?).ok()
+}
+
+enum Failure {
+    Api(u16),
+    Other(String),
+}
+
+impl From<Failure> for MarkError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Api(code) => Self(format!("it answered {code}")),
+            Failure::Other(why) => Self(why),
+        }
+    }
+}
+
+async fn bounded<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+    match tokio::time::timeout(ASKING, call).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(kube::Error::Api(status))) => Err(Failure::Api(status.code)),
+        Ok(Err(_)) => Err(Failure::Other("the connection failed".to_owned())),
+        Err(_) => Err(Failure::Other("no reply in time".to_owned())),
+    }
+}

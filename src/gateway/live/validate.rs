@@ -1,0 +1,230 @@
+//! What a viewer says, understood or refused: a closed set of messages, every number, list and text of it bounded.
+
+use crate::driver::{InputEvent, LiveCommand, MAX_COMMAND_BYTES, TouchPoint};
+use serde::Deserialize;
+
+/// The most events of one message.
+const EVENTS: usize = 64;
+/// The longest text of an event, in characters.
+const TEXT: usize = 4096;
+/// The longest key name, code or id.
+const WORD: usize = 64;
+/// The longest lease or target id.
+const ID: usize = 128;
+/// Coordinates beyond the largest viewport are nobody's pointer.
+const FARTHEST: f64 = 10_000.0;
+/// The most that a wheel turns at once.
+const WHEEL: f64 = 100_000.0;
+const BUTTONS: [&str; 5] = ["left", "middle", "right", "back", "forward"];
+const PHASES: [&str; 4] = ["start", "move", "end", "cancel"];
+
+/// A message of a viewer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Heard {
+    /// For the driver.
+    Command(LiveCommand),
+    /// The viewer holds this lease: keep it alive while this socket is open.
+    Hold {
+        /// The lease.
+        lease: String,
+    },
+}
+
+/// Messages between page and gateway alone.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+enum Own {
+    Hold { lease: String },
+}
+
+/// Why a message is refused; names the field, never its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the message is refused: {0}")]
+pub struct Refusal(pub &'static str);
+
+/// Reads one message.
+pub fn read(text: &str) -> Result<Heard, Refusal> {
+    if text.len() > MAX_COMMAND_BYTES {
+        return Err(Refusal("it is too long"));
+    }
+    let Ok(command) = serde_json::from_str::<LiveCommand>(text) else {
+        let Ok(Own::Hold { lease }) = serde_json::from_str(text) else { return Err(Refusal("it is not one of the known messages")) };
+        return id(&lease).map(|()| Heard::Hold { lease });
+    };
+    match &command {
+        LiveCommand::Input { lease, events } => {
+            id(lease)?;
+            if events.is_empty() || events.len() > EVENTS {
+                return Err(Refusal("events must be 1 to 64"));
+            }
+            events.iter().try_for_each(event)?;
+        }
+        LiveCommand::Dialog { lease, accept: _, text: said } => {
+            id(lease)?;
+            if said.as_ref().is_some_and(|said| said.chars().count() > TEXT) {
+                return Err(Refusal("text is too long"));
+            }
+        }
+        LiveCommand::Tab { lease, id: tab } => {
+            id(lease)?;
+            id(tab)?;
+        }
+        LiveCommand::Drawn { .. } | LiveCommand::Visible { .. } => {}
+    }
+    Ok(Heard::Command(command))
+}
+
+/// The lease that a command quotes, where it needs one.
+pub fn lease(command: &LiveCommand) -> Option<&str> {
+    match command {
+        LiveCommand::Input { lease, .. } | LiveCommand::Dialog { lease, .. } | LiveCommand::Tab { lease, .. } => Some(lease),
+        LiveCommand::Drawn { .. } | LiveCommand::Visible { .. } => None,
+    }
+}
+
+fn event(event: &InputEvent) -> Result<(), Refusal> {
+    match event {
+        InputEvent::Move { x, y, buttons, modifiers } => {
+            point(*x, *y)?;
+            held(*buttons, *modifiers)
+        }
+        InputEvent::Down { x, y, button, buttons, count, modifiers } | InputEvent::Up { x, y, button, buttons, count, modifiers } => {
+            point(*x, *y)?;
+            held(*buttons, *modifiers)?;
+            if !BUTTONS.contains(&button.as_str()) {
+                return Err(Refusal("button is unknown"));
+            }
+            if (1..=3).contains(count) { Ok(()) } else { Err(Refusal("count must be 1 to 3")) }
+        }
+        InputEvent::Wheel { x, y, delta_x, delta_y, modifiers } => {
+            point(*x, *y)?;
+            held(0, *modifiers)?;
+            let sane = |delta: f64| delta.is_finite() && delta.abs() <= WHEEL;
+            if sane(*delta_x) && sane(*delta_y) { Ok(()) } else { Err(Refusal("delta is out of range")) }
+        }
+        InputEvent::KeyDown { key, code, location, modifiers, .. } | InputEvent::KeyUp { key, code, location, modifiers } => {
+            held(0, *modifiers)?;
+            if key.is_empty() || key.len() > WORD || code.len() > WORD || *location > 3 {
+                return Err(Refusal("key, code or location is out of range"));
+            }
+            Ok(())
+        }
+        InputEvent::Text { text } | InputEvent::Compose { text } => {
+            if text.chars().count() > TEXT {
+                Err(Refusal("text is too long"))
+            } else {
+                Ok(())
+            }
+        }
+        InputEvent::Touch { phase, points, modifiers } => {
+            held(0, *modifiers)?;
+            if !PHASES.contains(&phase.as_str()) || points.len() > 10 {
+                return Err(Refusal("phase or points are out of range"));
+            }
+            points.iter().try_for_each(|TouchPoint { x, y, .. }| point(*x, *y))
+        }
+        InputEvent::ReleaseAll => Ok(()),
+    }
+}
+
+fn point(x: f64, y: f64) -> Result<(), Refusal> {
+    let sane = |value: f64| value.is_finite() && (-1.0..=FARTHEST).contains(&value);
+    if sane(x) && sane(y) { Ok(()) } else { Err(Refusal("x or y is out of range")) }
+}
+
+fn held(buttons: u8, modifiers: u8) -> Result<(), Refusal> {
+    if buttons <= 31 && modifiers <= 15 { Ok(()) } else { Err(Refusal("buttons or modifiers are out of range")) }
+}
+
+fn id(text: &str) -> Result<(), Refusal> {
+    if text.is_empty() || text.len() > ID || !text.is_ascii() { Err(Refusal("lease or id is out of range")) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn input(event: serde_json::Value) -> String {
+        json!({"type": "input", "lease": "l", "events": [event]}).to_string()
+    }
+
+    #[test]
+    fn the_known_messages_pass() {
+        for text in [
+            input(json!({"kind": "move", "x": 1.5, "y": 0, "buttons": 1, "modifiers": 0})),
+            input(json!({"kind": "down", "x": 1, "y": 2, "button": "left", "buttons": 1, "count": 2, "modifiers": 15})),
+            input(json!({"kind": "up", "x": 1, "y": 2, "button": "forward", "buttons": 0, "count": 1, "modifiers": 0})),
+            input(json!({"kind": "wheel", "x": 1, "y": 2, "delta_x": 0, "delta_y": -120.5, "modifiers": 0})),
+            input(
+                json!({"kind": "key_down", "key": "€", "code": "KeyE", "location": 0, "modifiers": 3, "repeat": false, "alt_graph": true}),
+            ),
+            input(json!({"kind": "key_up", "key": "Shift", "code": "ShiftLeft", "location": 1, "modifiers": 0})),
+            input(json!({"kind": "text", "text": "日本語"})),
+            input(json!({"kind": "compose", "text": ""})),
+            input(json!({"kind": "touch", "phase": "end", "points": [], "modifiers": 0})),
+            input(json!({"kind": "release_all"})),
+            json!({"type": "dialog", "lease": "l", "accept": true, "text": null}).to_string(),
+            json!({"type": "tab", "lease": "l", "id": "T1"}).to_string(),
+            json!({"type": "drawn", "sequence": 7}).to_string(),
+            json!({"type": "visible", "visible": false}).to_string(),
+        ] {
+            assert!(matches!(read(&text), Ok(Heard::Command(_))), "{text}");
+        }
+        assert_eq!(read(r#"{"type":"hold","lease":"l"}"#), Ok(Heard::Hold { lease: "l".into() }));
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        let down = |button: &str, count: i64| {
+            input(json!({"kind": "down", "x": 1, "y": 2, "button": button, "buttons": 1, "count": count, "modifiers": 0}))
+        };
+        let many = |n: usize| json!({"type": "input", "lease": "l", "events": vec![json!({"kind": "release_all"}); n]}).to_string();
+        for text in [
+            String::new(),
+            "[]".into(),
+            r#"{"type":"evaluate","script":"1"}"#.into(),
+            r#"{"type":"drawn","sequence":-1}"#.into(),
+            r#"{"type":"drawn","sequence":1,"more":1}"#.into(),
+            r#"{"type":"hold","lease":""}"#.into(),
+            r#"{"type":"hold","lease":"l","more":1}"#.into(),
+            input(json!({"kind": "move", "x": 1e9, "y": 0, "buttons": 0, "modifiers": 0})),
+            input(json!({"kind": "move", "x": 1, "y": 0, "buttons": 32, "modifiers": 0})),
+            input(json!({"kind": "move", "x": 1, "y": 0, "buttons": 0, "modifiers": 16})),
+            input(json!({"kind": "move", "x": null, "y": 0, "buttons": 0, "modifiers": 0})),
+            input(json!({"kind": "move", "x": 1, "y": 0, "buttons": 0, "modifiers": 0, "extra": 1})),
+            input(json!({"kind": "script", "text": "x"})),
+            input(json!({"kind": "text", "text": "x".repeat(4097)})),
+            input(json!({"kind": "key_down", "key": "", "code": "", "location": 0, "modifiers": 0, "repeat": false, "alt_graph": false})),
+            input(json!({"kind": "key_up", "key": "a", "code": "x".repeat(65), "location": 0, "modifiers": 0})),
+            input(json!({"kind": "touch", "phase": "hover", "points": [], "modifiers": 0})),
+            input(json!({"kind": "touch", "phase": "start", "points": vec![json!({"id": 0, "x": 1, "y": 1}); 11], "modifiers": 0})),
+            down("left", 0),
+            down("left", 4),
+            down("nose", 1),
+            many(0),
+            many(65),
+            json!({"type": "tab", "lease": "l", "id": "x".repeat(129)}).to_string(),
+            json!({"type": "input", "lease": "", "events": [{"kind": "release_all"}]}).to_string(),
+            format!("{}{}", " ".repeat(MAX_COMMAND_BYTES), r#"{"type":"drawn","sequence":1}"#),
+        ] {
+            assert!(read(&text).is_err(), "{}", text.chars().take(200).collect::<String>());
+        }
+        assert!(read(&many(64)).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_that_a_viewer_sends_breaks_it(text in ".{0,300}") {
+            drop(read(&text));
+        }
+
+        #[test]
+        fn numbers_in_range_pass_and_others_do_not(x in -20_000.0..20_000.0f64, y in -20_000.0..20_000.0f64) {
+            let sane = (-1.0..=10_000.0).contains(&x) && (-1.0..=10_000.0).contains(&y);
+            let text = input(json!({"kind": "move", "x": x, "y": y, "buttons": 0, "modifiers": 0}));
+            prop_assert_eq!(read(&text).is_ok(), sane);
+        }
+    }
+}

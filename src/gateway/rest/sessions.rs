@@ -1,0 +1,210 @@
+//! Browser sessions: see, resize, close, watch, drive.
+
+use super::{Caller, Means, Problem};
+use crate::api::v1alpha1::{BrowserSession, Close};
+use crate::driver::{RenewControl, ResizeViewport};
+use crate::gateway::MANAGER;
+use crate::gateway::auth::Principal;
+use crate::gateway::dashboard::{Site, model, origin, rights};
+use crate::gateway::live::{control, ticket};
+use crate::runtime::clock;
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
+use http::HeaderMap;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+const ASKING: Duration = Duration::from_secs(10);
+
+/// `GET /sessions`.
+pub async fn list(State(site): State<Site>, caller: Caller) -> Result<Json<Value>, Problem> {
+    let mut all = rights::visible_sessions(&site, &caller.who).await?;
+    all.sort_by_key(|session| (session.namespace(), session.name_any()));
+    Ok(Json(json!({"items": all.iter().map(|session| shown(session)).collect::<Vec<_>>()})))
+}
+
+/// `GET /sessions/{namespace}/{name}`.
+pub async fn one(
+    State(site): State<Site>,
+    caller: Caller,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    let session = find(&site, &namespace, &name)?;
+    if !site.gateway.auth.may(&caller.who, "get", "browsersessions", &namespace, Some(&name)).await? {
+        return Err(Problem::forbidden(format!("{} may not see sessions in namespace {namespace}", caller.who.username)));
+    }
+    Ok(Json(shown(&session)))
+}
+
+/// Why it is closed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Closing {
+    reason: Option<String>,
+}
+
+/// `POST /sessions/{namespace}/{name}/close`.
+pub async fn close(
+    State(site): State<Site>,
+    caller: Caller,
+    Path((namespace, name)): Path<(String, String)>,
+    body: Result<Json<Closing>, JsonRejection>,
+) -> Result<Json<Value>, Problem> {
+    let Json(body) = body?;
+    let session = find(&site, &namespace, &name)?;
+    if !may_close(&site, &caller.who, &session).await? {
+        return Err(Problem::forbidden(format!(
+            "{} may not close this session: that takes owning it, or the verb takeover or delete on browsersessions",
+            caller.who.username
+        )));
+    }
+    if session.spec.close.is_some() || model::session_ended(&session) {
+        return Err(Problem::conflict("SESSION_ENDED", format!("the session {name} has already ended")));
+    }
+    let close = Close { by: Some(caller.who.to_api()), reason: body.reason };
+    let api: Api<BrowserSession> = Api::namespaced(site.gateway.client.clone(), &namespace);
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    match tokio::time::timeout(ASKING, api.patch(&name, &params, &Patch::Merge(json!({"spec": {"close": close}})))).await {
+        Ok(Ok(stored)) => {
+            site.gateway.hub.sessions.offer(stored.clone());
+            Ok(Json(shown(&stored)))
+        }
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
+            Err(Problem::not_found(format!("there is no session {namespace}/{name}")))
+        }
+        Ok(Err(kube::Error::Api(status))) if status.code == 422 => Err(Problem::conflict("SESSION_ENDED", status.message)),
+        Ok(Err(kube::Error::Api(status))) if status.code == 403 => Err(Problem::forbidden(status.message)),
+        Ok(Err(_)) | Err(_) => Err(Problem::unavailable("the API server did not answer: look whether the session was closed")),
+    }
+}
+
+/// Whether the caller may end a session.
+pub async fn may_close(site: &Site, who: &Principal, session: &BrowserSession) -> Result<bool, Problem> {
+    let (namespace, name) = (session.namespace().unwrap_or_default(), session.name_any());
+    Ok(who.is(session.spec.owner.as_ref())
+        || site.gateway.auth.may(who, "takeover", "browsersessions", &namespace, Some(&name)).await?
+        || site.gateway.auth.may(who, "delete", "browsersessions", &namespace, Some(&name)).await?)
+}
+
+/// `POST /sessions/{namespace}/{name}/resize`: the agent's real viewport. Needs no open request.
+pub async fn resize(
+    State(site): State<Site>,
+    caller: Caller,
+    Path((namespace, name)): Path<(String, String)>,
+    body: Result<Json<ResizeViewport>, JsonRejection>,
+) -> Result<Json<Value>, Problem> {
+    let Json(size) = body?;
+    let session = find(&site, &namespace, &name)?;
+    if !control::may_change(&site, &caller.who, &session).await? {
+        return Err(Problem::forbidden(format!("{} may not resize this browser", caller.who.username)));
+    }
+    if !(320..=2560).contains(&size.width) || !(240..=1600).contains(&size.height) {
+        return Err(Problem::invalid("width must be 320 to 2560 and height 240 to 1600"));
+    }
+    let real = site.gateway.drivers.of(&session).await?.resize(size).await?;
+    control::write_status(&site, &session, json!({"viewport": real})).await;
+    Ok(Json(json!(real)))
+}
+
+/// `POST /sessions/{namespace}/{name}/live-ticket`: opens one live view within 30 s.
+pub async fn live_ticket(
+    State(site): State<Site>,
+    caller: Caller,
+    headers: HeaderMap,
+    Path((namespace, name)): Path<(String, String)>,
+) -> Result<Json<Value>, Problem> {
+    let session = find(&site, &namespace, &name)?;
+    if model::session_ended(&session) {
+        return Err(Problem::conflict("SESSION_ENDED", "The session has ended. Its browser is gone."));
+    }
+    control::must_view(&site, &caller.who, &session).await?;
+    // A cookie's socket is opened by one of our pages; a program's socket names no origin.
+    let origin = match caller.means {
+        Means::Cookie(_) => origin::own(&headers, &site.gateway.settings)?,
+        Means::Token => "",
+    };
+    let (binding, uid) = (caller.binding(), session.uid().unwrap_or_default());
+    let made = ticket::Ticket::new(&binding, &uid, origin, clock::now());
+    Ok(Json(json!({"ticket": made.sign(&site.ticket_key), "expires_at": made.expires()})))
+}
+
+/// What to drive for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Taking {
+    request: Option<String>,
+}
+
+/// `POST /sessions/{namespace}/{name}/control/take`.
+pub async fn take(
+    State(site): State<Site>,
+    caller: Caller,
+    Path((namespace, name)): Path<(String, String)>,
+    body: Result<Json<Taking>, JsonRejection>,
+) -> Result<Json<Value>, Problem> {
+    let Json(body) = body?;
+    let session = find(&site, &namespace, &name)?;
+    let grant = control::take(&site, &caller, &session, body.request.as_deref()).await?;
+    Ok(Json(json!(grant)))
+}
+
+/// A lease of control.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lease {
+    lease: String,
+}
+
+/// `POST /sessions/{namespace}/{name}/control/extend`: the person wants to keep control.
+pub async fn extend(
+    State(site): State<Site>,
+    caller: Caller,
+    Path((namespace, name)): Path<(String, String)>,
+    body: Result<Json<Lease>, JsonRejection>,
+) -> Result<Json<Value>, Problem> {
+    let Json(body) = body?;
+    let session = find(&site, &namespace, &name)?;
+    let driver = control::holder_only(&site, &caller.who, &session).await?;
+    let grant = driver.renew(&RenewControl { lease: body.lease, extend: true }).await?;
+    Ok(Json(json!(grant)))
+}
+
+/// `POST /sessions/{namespace}/{name}/control/release`: hand back.
+pub async fn release(
+    State(site): State<Site>,
+    caller: Caller,
+    Path((namespace, name)): Path<(String, String)>,
+    body: Result<Json<Lease>, JsonRejection>,
+) -> Result<Json<Value>, Problem> {
+    let Json(body) = body?;
+    let session = find(&site, &namespace, &name)?;
+    let state = control::release(&site, &caller.who, &session, body.lease).await?;
+    Ok(Json(json!(state)))
+}
+
+fn find(site: &Site, namespace: &str, name: &str) -> Result<Arc<BrowserSession>, Problem> {
+    site.gateway.hub.sessions.get(namespace, name).ok_or_else(|| Problem::not_found(format!("there is no session {namespace}/{name}")))
+}
+
+/// A session as programs read it.
+fn shown(session: &BrowserSession) -> Value {
+    let status = session.status.as_ref();
+    json!({
+        "namespace": session.namespace(),
+        "name": session.name_any(),
+        "phase": status.and_then(|s| s.phase).unwrap_or_default(),
+        "owner": session.spec.owner.as_ref().map(|owner| &owner.username),
+        "page": status.and_then(|s| s.page.as_ref()),
+        "viewport": status.and_then(|s| s.viewport),
+        "control": status.and_then(|s| s.control.as_ref()),
+        "open_requests": status.map(|s| s.open_requests.as_slice()).unwrap_or_default(),
+        "idle": status.and_then(|s| s.idle.as_ref()),
+        "ends_at": status.and_then(|s| s.ends_at.as_ref()),
+        "message": status.and_then(|s| s.message.as_ref()),
+    })
+}
