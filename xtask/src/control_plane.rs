@@ -22,7 +22,7 @@ pub struct Options {
     pub controller_manager: bool,
     /// The scheduler.
     pub scheduler: bool,
-    /// Off: the API server ignores MutatingAdmissionPolicies, as servers before 1.36 do.
+    /// Off: the API server is as one of 1.33, the oldest that this one can be, which has no MutatingAdmissionPolicies.
     pub mutating_policies: bool,
     /// Where the API server writes its audit log (metadata of writes, one JSON object a line).
     pub audit_log: Option<PathBuf>,
@@ -315,7 +315,7 @@ fn apiserver(
         .arg("--allow-privileged=true")
         .arg(flag("--token-auth-file", tokens));
     if !options.mutating_policies {
-        spec = spec.arg("--disable-admission-plugins=MutatingAdmissionPolicy");
+        spec = spec.arg("--emulated-version=1.33");
     }
     if let Some(log) = &options.audit_log {
         let policy = dir.join("audit-policy.yaml");
