@@ -17,6 +17,9 @@ import (
 // maxLine is where runtimes split a line into parts.
 const maxLine = 16 * 1024
 
+// maxSize is the kubelet's default for one log file.
+const maxSize = 10 * 1024 * 1024
+
 // Path is the log of one run of a container.
 func Path(dir, container string, restarts int32) string {
 	return filepath.Join(dir, container, fmt.Sprintf("%d.log", restarts))
@@ -27,9 +30,12 @@ type File struct {
 	// Stdout and Stderr are for the container, to be closed by Started.
 	Stdout, Stderr *os.File
 
-	file    *os.File
-	mu      sync.Mutex
+	path    string
 	readers sync.WaitGroup
+
+	mu   sync.Mutex
+	file *os.File
+	size int
 }
 
 // Create begins the log of a run, and drops those before the previous one.
@@ -39,13 +45,15 @@ func Create(dir, container string, restarts int32) (*File, error) {
 		return nil, err
 	}
 	if restarts > 1 {
-		os.Remove(Path(dir, container, restarts-2))
+		old := Path(dir, container, restarts-2)
+		os.Remove(old)
+		os.Remove(old + ".1")
 	}
 	file, err := os.Create(path)
 	if err != nil {
 		return nil, err
 	}
-	f := &File{file: file}
+	f := &File{path: path, file: file}
 	for stream, end := range map[string]**os.File{"stdout": &f.Stdout, "stderr": &f.Stderr} {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -94,7 +102,26 @@ func (f *File) write(stream string, line []byte) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	fmt.Fprintf(f.file, "%s %s %s %s\n", time.Now().Format(time.RFC3339Nano), stream, tag, text)
+	if f.size > maxSize {
+		f.rotate()
+	}
+	n, _ := fmt.Fprintf(f.file, "%s %s %s %s\n", time.Now().Format(time.RFC3339Nano), stream, tag, text)
+	f.size += n
+}
+
+// rotate keeps one older part of the log. Who follows it goes on with the new
+// file.
+func (f *File) rotate() {
+	f.size = 0
+	if err := os.Rename(f.path, f.path+".1"); err != nil {
+		return
+	}
+	file, err := os.Create(f.path)
+	if err != nil {
+		return
+	}
+	f.file.Close()
+	f.file = file
 }
 
 // Tail is the end of a log as a termination message shows it.

@@ -3,6 +3,7 @@ package containerlogs
 import (
 	"bytes"
 	"context"
+	"os"
 	"strings"
 	"testing"
 
@@ -55,6 +56,27 @@ func TestOldLogsGo(t *testing.T) {
 		err := Read(context.Background(), Path(dir, "main", restarts), &v1.PodLogOptions{}, func() bool { return false }, &out)
 		if (err == nil) != want {
 			t.Errorf("log %d: %v", restarts, err)
+		}
+	}
+}
+
+func TestLogsAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	f, err := Create(dir, "main", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := []byte(strings.Repeat("x", 1023) + "\n")
+	for range 3 * maxSize / len(line) {
+		if _, err := f.Stdout.Write(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Started()
+	f.Wait()
+	for _, path := range []string{Path(dir, "main", 0), Path(dir, "main", 0) + ".1"} {
+		if info, err := os.Stat(path); err != nil || info.Size() > maxSize+maxLine {
+			t.Errorf("%s: %v, %v", path, info, err)
 		}
 	}
 }

@@ -27,6 +27,11 @@ func become(spec Spec) error {
 			return fmt.Errorf("dropping capabilities: %w", err)
 		}
 	}
+	if spec.AdoptOrphans {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return fmt.Errorf("PR_SET_CHILD_SUBREAPER: %w", err)
+		}
+	}
 	// A change of credentials clears the death signal that the node set.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("PR_SET_PDEATHSIG: %w", err)

@@ -43,6 +43,8 @@ type Spec struct {
 
 	// Credentials is nil to stay who the node is.
 	Credentials *Credentials
+	// AdoptOrphans makes up for not being the first process of a namespace.
+	AdoptOrphans bool
 	// DropAmbient takes away what an unprivileged node passes for mounting.
 	DropAmbient     bool
 	NoNewPrivileges bool

@@ -12,6 +12,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -45,7 +46,10 @@ type Manager struct {
 
 	mu      sync.Mutex
 	workers map[types.UID]*worker
-	running sync.WaitGroup
+	// finished are the pods whose worker has ended while their object stays,
+	// for a finalizer: they must not run again.
+	finished sets.Set[types.UID]
+	running  sync.WaitGroup
 	// stopping ends when the node does.
 	stopping context.Context
 	stop     context.CancelFunc
@@ -65,7 +69,12 @@ func NewManager(config Config) (*Manager, error) {
 			return nil, err
 		}
 	}
-	m := &Manager{Config: config, objects: volumes.NewObjects(config.Client), workers: map[types.UID]*worker{}}
+	m := &Manager{
+		Config:   config,
+		objects:  volumes.NewObjects(config.Client),
+		workers:  map[types.UID]*worker{},
+		finished: sets.New[types.UID](),
+	}
 	m.stopping, m.stop = context.WithCancel(context.Background())
 	return m, nil
 }
@@ -95,7 +104,7 @@ func (m *Manager) OnDelete(obj any) {
 func (m *Manager) sync(pod *v1.Pod) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.stopping.Err() != nil {
+	if m.stopping.Err() != nil || m.finished.Has(pod.UID) {
 		return
 	}
 	w, ok := m.workers[pod.UID]
@@ -106,7 +115,7 @@ func (m *Manager) sync(pod *v1.Pod) {
 		go func() {
 			defer m.running.Done()
 			w.run()
-			m.forget(pod.UID)
+			m.forget(w)
 		}()
 	}
 	w.update(pod)
@@ -114,17 +123,21 @@ func (m *Manager) sync(pod *v1.Pod) {
 
 func (m *Manager) remove(pod *v1.Pod) {
 	m.mu.Lock()
-	w := m.workers[pod.UID]
-	m.mu.Unlock()
-	if w != nil {
+	defer m.mu.Unlock()
+	m.finished.Delete(pod.UID)
+	if w, ok := m.workers[pod.UID]; ok {
 		w.remove(pod)
 	}
 }
 
-func (m *Manager) forget(uid types.UID) {
+func (m *Manager) forget(w *worker) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	uid := w.current().UID
 	delete(m.workers, uid)
+	if !w.isRemoved() {
+		m.finished.Insert(uid)
+	}
 }
 
 // find prefers a pod whose object exists over an earlier one of its name.

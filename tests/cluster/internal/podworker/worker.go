@@ -84,7 +84,7 @@ func (w *worker) run() {
 	defer stopStatus()
 	go w.statusLoop(statusCtx)
 
-	if phase := w.current().Status.Phase; phase != v1.PodSucceeded && phase != v1.PodFailed {
+	if !w.isOver() {
 		w.runPod()
 	}
 	w.locked(func() { w.ended = true })
@@ -96,6 +96,13 @@ func (w *worker) run() {
 	if err := os.RemoveAll(w.dir); err != nil {
 		klog.ErrorS(err, "Removing the pod's directory", "pod", klog.KObj(w.current()))
 	}
+}
+
+// isOver is true for a pod that has ended, or was to end, before this node saw
+// it first.
+func (w *worker) isOver() bool {
+	pod := w.current()
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
 // runPod returns when all containers have ended for good or the pod was told
@@ -142,12 +149,14 @@ func (w *worker) anyLeft() bool {
 
 // setUp gives the pod its address and its volumes.
 func (w *worker) setUp(ctx context.Context) bool {
+	reported := ""
 	for {
 		err := w.trySetUp(ctx)
 		if err == nil {
 			return true
 		}
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && err.Error() != reported {
+			reported = err.Error()
 			w.event(v1.EventTypeWarning, "FailedMount", "%v", err)
 		}
 		if !sleep(ctx, setUpRetry) {

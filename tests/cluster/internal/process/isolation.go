@@ -1,11 +1,10 @@
 package process
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -43,6 +42,9 @@ func Detect(dir string) (Isolation, error) {
 		if err := candidate.try(dir); err != nil {
 			failure = fmt.Errorf("%s: %w", candidate, err)
 			continue
+		}
+		if candidate == None {
+			failure = errors.Join(failure, adoptOrphans())
 		}
 		return candidate, failure
 	}
@@ -83,6 +85,7 @@ func (i Isolation) fit(spec nodeexec.Spec) nodeexec.Spec {
 		spec.DropAmbient = true
 	case None:
 		spec = translate(spec)
+		spec.AdoptOrphans = true
 	}
 	return spec
 }
@@ -116,50 +119,4 @@ func (i Isolation) attributes(spec nodeexec.Spec) *syscall.SysProcAttr {
 		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
 	}
 	return attr
-}
-
-// killDescendants ends what a container leaves behind. In a PID namespace the
-// kernel has done so by the time that its first process can be waited for.
-func (i Isolation) killDescendants(pid int) {
-	if i != None {
-		return
-	}
-	// Killed processes vanish at their own pace, and may have forked before.
-	for range 50 {
-		members := sessionMembers(pid)
-		if len(members) == 0 {
-			return
-		}
-		for _, member := range members {
-			_ = syscall.Kill(member, syscall.SIGKILL)
-		}
-		_ = unix.Nanosleep(&unix.Timespec{Nsec: 10e6}, nil)
-	}
-}
-
-// sessionMembers finds the live processes of a session.
-func sessionMembers(session int) []int {
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	var members []int
-	for _, dir := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
-			continue
-		}
-		stat, err := os.ReadFile(filepath.Join(dir, "stat"))
-		if err != nil || isZombie(stat) {
-			continue
-		}
-		if sid, err := unix.Getsid(pid); err == nil && sid == session {
-			members = append(members, pid)
-		}
-	}
-	return members
-}
-
-// isZombie reads the state out of /proc/PID/stat, behind a name which may hold
-// anything.
-func isZombie(stat []byte) bool {
-	_, rest, ok := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
-	return ok && len(rest) > 0 && (rest[0] == 'Z' || rest[0] == 'X')
 }

@@ -22,6 +22,7 @@ type Process struct {
 	PID       int
 	StartedAt time.Time
 
+	handle *os.Process
 	// done closes when the main process and its descendants are gone; the
 	// fields below are written before.
 	done       chan struct{}
@@ -67,9 +68,10 @@ func (i Isolation) start(spec nodeexec.Spec, prepare func(*exec.Cmd) error, attr
 			result <- started{err: err}
 			return
 		}
-		p := &Process{PID: cmd.Process.Pid, StartedAt: time.Now(), done: make(chan struct{}), isolation: i}
+		p := &Process{PID: cmd.Process.Pid, handle: cmd.Process, StartedAt: time.Now(), done: make(chan struct{}), isolation: i}
 		result <- started{process: p}
 		_ = cmd.Wait()
+		forgetChild(cmd)
 		p.finish(cmd.ProcessState)
 	}()
 	r := <-result
@@ -95,7 +97,7 @@ func handOver(cmd *exec.Cmd, spec nodeexec.Spec) error {
 	defer errR.Close()
 	defer errW.Close()
 	cmd.ExtraFiles = []*os.File{specR, errW}
-	if err := cmd.Start(); err != nil {
+	if err := startChild(cmd); err != nil {
 		return &StartError{Message: err.Error()}
 	}
 	errW.Close()
@@ -108,14 +110,35 @@ func handOver(cmd *exec.Cmd, spec nodeexec.Spec) error {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
+	forgetChild(cmd)
 	if len(message) > 0 {
 		return &StartError{Message: string(message)}
 	}
 	return &StartError{Message: errors.Join(writeErr, readErr, errors.New("node-exec ended early")).Error()}
 }
 
+func startChild(cmd *exec.Cmd) error {
+	children.Lock()
+	defer children.Unlock()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	children.started[cmd.Process.Pid] = true
+	return nil
+}
+
+func forgetChild(cmd *exec.Cmd) {
+	children.Lock()
+	defer children.Unlock()
+	delete(children.started, cmd.Process.Pid)
+}
+
 func (p *Process) finish(state *os.ProcessState) {
-	p.isolation.killDescendants(p.PID)
+	// In a PID namespace the kernel has ended all others by the time that the
+	// first process can be waited for.
+	if p.isolation == None {
+		killOrphans()
+	}
 	p.finishedAt = time.Now()
 	p.exitCode = exitCode(state)
 	close(p.done)
@@ -157,13 +180,9 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-func (p *Process) signal(sig syscall.Signal) {
-	select {
-	case <-p.done:
-	default:
-		_ = syscall.Kill(p.PID, sig)
-	}
-}
+// signal fails only for a process that has ended: its handle knows, so that
+// another one which has got its PID is safe.
+func (p *Process) signal(sig syscall.Signal) { _ = p.handle.Signal(sig) }
 
 // ID names the process in a container's status, with what a person needs to
 // find it on this machine.

@@ -140,10 +140,13 @@ func TestStartError(t *testing.T) {
 }
 
 func TestStopTakesDescendantsAlong(t *testing.T) {
+	if err := adoptOrphans(); err != nil {
+		t.Fatal(err)
+	}
 	for _, i := range []Isolation{best(t), None} {
 		marker := filepath.Join(t.TempDir(), "alive")
 		// The main process ends at SIGTERM, what it has started does not.
-		script := `trap 'exit 7' TERM; (trap '' TERM; while :; do date >` + marker + `; sleep 0.02; done) & while :; do sleep 0.02; done`
+		script := `trap 'exit 7' TERM; (trap '' TERM; setsid sh -c 'while :; do date >` + marker + `; sleep 0.02; done') & while :; do sleep 0.02; done`
 		p, err := i.Start(nodeexec.Spec{Command: []string{"/bin/sh", "-c", script}, Root: t.TempDir()}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
