@@ -18,7 +18,8 @@ const ALWAYS: [(&str, &str); 7] = [
     ("content-security-policy", POLICY),
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
-    ("referrer-policy", "no-referrer"),
+    // With no-referrer browsers send `Origin: null` with a form, and the sign-in checks the origin.
+    ("referrer-policy", "same-origin"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
     ("permissions-policy", "camera=(), microphone=(), geolocation=(), payment=()"),
