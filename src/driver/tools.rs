@@ -27,7 +27,7 @@ pub struct Click {
     #[serde(rename = "ref")]
     pub reference: String,
     /// left (default), middle or right.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub button: Option<String>,
     /// Click twice.
@@ -71,19 +71,19 @@ pub struct Screenshot {
 #[serde(deny_unknown_fields)]
 pub struct WaitFor {
     /// Until this text is visible.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub text: Option<String>,
     /// Until this text is gone.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub gone: Option<String>,
     /// Until the address contains this.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub url: Option<String>,
     /// For at most this many seconds: 1 to 300, 30 when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "i64", range(min = 1, max = 300))]
     pub timeout_seconds: Option<i64>,
 }
@@ -95,7 +95,7 @@ pub struct HandleDialog {
     /// OK (true) or Cancel (false).
     pub accept: bool,
     /// The text of a prompt.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub text: Option<String>,
 }

@@ -1,89 +1,120 @@
-//! Whether identities are enforced. A dry-run create of a name that only the policy refuses tells: its own refusal, with the
-//! version text, is good; anything else is not.
+//! Asks the canary: whether the admission policies hold in each namespace that has requests, and so whether an answer that is
+//! stored there may be handed over.
 
 use super::metrics::GatewayMetrics;
 use crate::api::v1alpha1::{AttentionRequest, AttentionRequestSpec, Mode, Principal};
-use kube::Api;
+use crate::domain::canary::{Enforcement, FORGED_REQUESTER, NAME, Reply, Trust, classify};
+use crate::runtime::clock;
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
+use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, ResourceExt as _};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-/// The name that the policy refuses.
-pub const NAME: &str = "beckon-policy-canary";
-/// What the policy's refusal says.
-pub const VERSION_TEXT: &str = "beckon-policy/1";
-/// How long a good reply is believed.
-const BELIEVED: Duration = Duration::from_secs(300);
-/// A reply that is older than this is refreshed before an answer is handed over.
-const FRESH: Duration = Duration::from_secs(5);
 const ASKING: Duration = Duration::from_secs(3);
+/// Our policies and bindings begin with this.
+const OURS: &str = "beckon-";
 
-#[derive(Clone, Copy, Default)]
-struct Verdict {
-    good: Option<Instant>,
-    asked: Option<Instant>,
-    bad: bool,
+#[derive(Default)]
+struct Namespace {
+    seen: Enforcement,
+    asked: Option<Timestamp>,
 }
 
-/// The verdict of each namespace.
+/// What is known of each namespace.
 #[derive(Clone)]
 pub struct Canary {
     client: kube::Client,
-    verdicts: Arc<Mutex<HashMap<String, Verdict>>>,
+    namespaces: Arc<Mutex<HashMap<String, Namespace>>>,
     metrics: GatewayMetrics,
 }
 
 impl Canary {
     /// Nothing is known yet.
     pub fn new(client: kube::Client, metrics: GatewayMetrics) -> Self {
-        Self { client, verdicts: Arc::default(), metrics }
+        Self { client, namespaces: Arc::default(), metrics }
     }
 
-    /// Whether an answer that is stored in this namespace may be handed over. Asks when the last reply is not fresh; an API
-    /// server that does not answer leaves the last good reply standing for five minutes, any other reply does not.
-    pub async fn holds(&self, namespace: &str) -> bool {
-        let now = Instant::now();
-        let known = self.verdict(namespace);
-        if !known.asked.is_some_and(|asked| now.duration_since(asked) < FRESH) {
-            self.ask(namespace).await;
+    /// Whether a decision that was stored at `stored` may be handed over. Asks first when nothing recent is known.
+    pub async fn trust(&self, namespace: &str, stored: Timestamp) -> Trust {
+        let now = clock::now();
+        let (trust, due) = self.with(namespace, |n| (n.seen.trust(stored, now), n.seen.ask_at(n.asked) <= now));
+        if trust == Trust::Honour && !due {
+            return trust;
         }
-        let verdict = self.verdict(namespace);
-        !verdict.bad && verdict.good.is_some_and(|good| good.elapsed() < BELIEVED)
+        self.ask(namespace).await;
+        self.with(namespace, |n| n.seen.trust(stored, clock::now()))
     }
 
     /// Asks now.
     pub async fn ask(&self, namespace: &str) {
         let api: Api<AttentionRequest> = Api::namespaced(self.client.clone(), namespace);
         let params = PostParams { dry_run: true, field_manager: Some(super::MANAGER.to_owned()) };
-        let reply = tokio::time::timeout(ASKING, api.create(&params, &canary())).await;
-        let now = Instant::now();
-        let mut verdicts = self.verdicts.lock().unwrap_or_else(PoisonError::into_inner);
-        let verdict = verdicts.entry(namespace.to_owned()).or_default();
-        match reply {
-            Ok(Err(kube::Error::Api(status))) if refusal_is_the_policys(status.code, &status.message) => {
-                *verdict = Verdict { good: Some(now), asked: Some(now), bad: false };
-            }
-            // No reply at all says nothing about the policies.
-            Err(_) | Ok(Err(kube::Error::HyperError(_) | kube::Error::Service(_))) => verdict.asked = Some(now),
-            Ok(other) => {
-                let why = other.err().map_or_else(|| "the canary was let through".to_owned(), |error| super::brief(&error));
-                tracing::error!(namespace, %why, "identities are not enforced: answers are not handed over");
-                verdict.asked = Some(now);
-                verdict.bad = true;
-            }
+        let asked = clock::now();
+        let reply = match tokio::time::timeout(ASKING, api.create(&params, &canary())).await {
+            Ok(Ok(_)) => classify(None),
+            Ok(Err(kube::Error::Api(status))) => classify(Some((status.code, &status.message))),
+            Ok(Err(_)) | Err(_) => Reply::Nothing,
+        };
+        if let Reply::NotEnforced(why) = &reply {
+            tracing::error!(namespace, %why, "identities are not enforced: answers are not handed over");
         }
-        self.metrics.identity_enforced.set(i64::from(!verdicts.values().any(|v| v.bad)));
+        self.with(namespace, |n| {
+            n.asked = Some(asked);
+            n.seen.reply(&reply, asked);
+        });
+        let all_good = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner).values().all(|n| !n.seen.refuted());
+        self.metrics.identity_enforced.set(i64::from(all_good));
     }
 
-    fn verdict(&self, namespace: &str) -> Verdict {
-        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner).get(namespace).copied().unwrap_or_default()
+    /// Whether the question is due.
+    pub fn due(&self, namespace: &str) -> bool {
+        self.with(namespace, |n| n.seen.ask_at(n.asked) <= clock::now())
+    }
+
+    /// Watches our policies and bindings: what is stored between a change and the next good reply is not honoured.
+    pub async fn watch_policies(&self, stop: CancellationToken) {
+        let policies: Api<ValidatingAdmissionPolicy> = Api::all(self.client.clone());
+        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.client.clone());
+        let config = watcher::Config::default;
+        let policies = watcher(policies, config()).default_backoff().map_ok(|event| changed(&event)).boxed();
+        let bindings = watcher(bindings, config()).default_backoff().map_ok(|event| changed(&event)).boxed();
+        let mut events = futures::stream::select(policies, bindings);
+        loop {
+            let event = tokio::select! {
+                () = stop.cancelled() => return,
+                event = events.next() => event,
+            };
+            match event {
+                Some(Ok(true)) => {
+                    let now = clock::now();
+                    let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+                    namespaces.values_mut().for_each(|n| n.seen.changed(now));
+                }
+                Some(Ok(false)) => {}
+                Some(Err(error)) => tracing::warn!(%error, "the watch of the admission policies failed"),
+                None => return,
+            }
+        }
+    }
+
+    fn with<R>(&self, namespace: &str, look: impl FnOnce(&mut Namespace) -> R) -> R {
+        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        look(namespaces.entry(namespace.to_owned()).or_default())
     }
 }
 
-fn refusal_is_the_policys(code: u16, message: &str) -> bool {
-    code == 403 && message.contains(VERSION_TEXT)
+/// Whether a policy or binding of ours was written or removed; a relist tells nothing new.
+fn changed<K: kube::Resource>(event: &watcher::Event<K>) -> bool {
+    match event {
+        watcher::Event::Apply(object) | watcher::Event::Delete(object) => object.name_any().starts_with(OURS),
+        _ => false,
+    }
 }
 
 /// Fits the schema, so that only the policy can refuse it.
@@ -91,22 +122,8 @@ fn canary() -> AttentionRequest {
     let spec = AttentionRequestSpec {
         mode: Mode::Notify,
         reason: "Asks whether the admission policies are in place. Never stored.".to_owned(),
-        requester: Some(Principal::named("canary-forged")),
+        requester: Some(Principal::named(FORGED_REQUESTER)),
         ..AttentionRequestSpec::default()
     };
     AttentionRequest::new(NAME, spec)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_policys_own_refusal_is_good() {
-        let refusal = "attentionrequests.beckon.dev \"beckon-policy-canary\" is forbidden: ValidatingAdmissionPolicy 'beckon-requests' denied request: beckon-policy/1 stamped=false";
-        assert!(refusal_is_the_policys(403, refusal));
-        assert!(!refusal_is_the_policys(403, "User \"x\" cannot create resource"));
-        assert!(!refusal_is_the_policys(422, refusal));
-        assert!(!refusal_is_the_policys(201, ""));
-    }
 }

@@ -20,6 +20,18 @@ const BACKLOG: usize = 1024;
 /// A watch that only fails for this long is stale.
 const STALE: Duration = Duration::from_secs(15);
 
+/// Waits until a watched value fits, and returns it; `None`: no more will come.
+pub async fn watched<T: Clone>(receiver: &mut watch::Receiver<T>, fits: impl Fn(&T) -> bool) -> Option<T> {
+    loop {
+        // No lock is held over the wait.
+        let current = receiver.borrow_and_update().clone();
+        if fits(&current) {
+            return Some(current);
+        }
+        receiver.changed().await.ok()?;
+    }
+}
+
 /// Namespace and name.
 pub type Key = (String, String);
 
@@ -59,9 +71,9 @@ impl Hub {
         [self.requests.stale(), self.sessions.stale()].into_iter().flatten().collect()
     }
 
-    /// Watches both kinds until the token is cancelled.
-    pub async fn run(&self, client: kube::Client, stop: CancellationToken) {
-        tokio::join!(self.requests.run(client.clone(), stop.clone()), self.sessions.run(client, stop));
+    /// Watches both kinds, in one namespace or in all, until the token is cancelled.
+    pub async fn run(&self, client: kube::Client, namespace: Option<&str>, stop: CancellationToken) {
+        tokio::join!(self.requests.run(client.clone(), namespace, stop.clone()), self.sessions.run(client, namespace, stop));
     }
 }
 
@@ -147,8 +159,8 @@ where
         }
     }
 
-    async fn run(&self, client: kube::Client, stop: CancellationToken) {
-        let api: Api<K> = Api::all(client);
+    async fn run(&self, client: kube::Client, namespace: Option<&str>, stop: CancellationToken) {
+        let api: Api<K> = namespace.map_or_else(|| Api::all(client.clone()), |namespace| Api::namespaced(client.clone(), namespace));
         let events = kube::runtime::WatchStreamExt::default_backoff(watcher::watcher(api, watcher::Config::default()));
         let mut events = std::pin::pin!(events);
         let mut listed: Vec<Key> = Vec::new();

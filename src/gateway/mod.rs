@@ -10,11 +10,15 @@ pub mod driver_client;
 pub mod hub;
 pub mod keys;
 pub mod live;
+pub mod mcp;
 pub mod metrics;
+pub mod origin;
 pub mod process_lease;
 pub mod requests;
 pub mod rest;
 mod run;
+mod session_status;
+pub mod sessions;
 pub mod state;
 
 pub use config::{ConfigError, GatewayArgs, Settings, Transport};

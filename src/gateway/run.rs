@@ -10,11 +10,12 @@ use super::metrics::GatewayMetrics;
 use super::process_lease::ProcessLease;
 use super::requests::attachments::Attachments;
 use super::state::{Gateway, Shared};
-use super::{ConfigError, GatewayArgs, Settings, dashboard};
+use super::{ConfigError, GatewayArgs, Settings, Transport, dashboard, mcp};
 use crate::runtime::admin::{self, Readiness};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::shutdown;
 use axum::Router;
+use axum::serve::ListenerExt as _;
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,8 +25,8 @@ use tokio_util::task::TaskTracker;
 
 /// How long running calls get to end after the process was told to stop.
 const DRAIN: Duration = Duration::from_secs(20);
-/// How often the canary is asked in every namespace that has requests.
-const CANARY: Duration = Duration::from_secs(60);
+/// How often to look whether the canary is due in a namespace that has requests.
+const CANARY: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Why the gateway does not run.
@@ -58,6 +59,9 @@ pub enum RunError {
         /// What the system said.
         why: std::io::Error,
     },
+    /// Standard input and output.
+    #[error(transparent)]
+    Stdio(#[from] mcp::StdioError),
     /// Serving broke off.
     #[error("serving failed: {0}")]
     Serve(#[from] std::io::Error),
@@ -67,6 +71,9 @@ pub enum RunError {
 pub async fn run(args: GatewayArgs) -> Result<(), RunError> {
     let settings = args.settings()?;
     let stop = shutdown::on_signal()?;
+    if settings.transport == Transport::Stdio {
+        return run_stdio(settings, stop).await;
+    }
     let listener = listen("--listen", args.listen).await?;
     // Bound early, so that a taken port is told before anything is written.
     drop(listen("--admin-listen", args.admin_listen).await?);
@@ -101,6 +108,22 @@ pub async fn run(args: GatewayArgs) -> Result<(), RunError> {
     served
 }
 
+/// Serves one local client over standard input and output, as the user of the kubeconfig.
+async fn run_stdio(settings: Settings, stop: CancellationToken) -> Result<(), RunError> {
+    let client = kube::Client::try_default().await.map_err(|error| RunError::Cluster(error.to_string()))?;
+    let namespace = settings.namespace.clone();
+    let gateway = assemble(client.clone(), settings, Keys::random(), GatewayMetrics::default(), stop);
+    let end = CancellationToken::new();
+    let mirror = {
+        let (gateway, end) = (Arc::clone(&gateway), end.clone());
+        tokio::spawn(async move { gateway.hub.run(client, Some(&namespace), end).await })
+    };
+    let served = mcp::serve_stdio(gateway).await;
+    end.cancel();
+    drop(mirror.await);
+    Ok(served?)
+}
+
 /// The shared handles of one process. Nothing runs yet.
 pub fn assemble(client: kube::Client, settings: Settings, keys: Keys, metrics: GatewayMetrics, stop: CancellationToken) -> Shared {
     let process = ProcessLease::new(client.clone(), &settings.system_namespace);
@@ -126,38 +149,52 @@ async fn listen(flag: &'static str, address: SocketAddr) -> Result<tokio::net::T
 
 /// Serves until stopped; then announces the end, lets running calls end, and cuts what is left after the drain.
 async fn serve(gateway: &Shared, site: &dashboard::Site, listener: tokio::net::TcpListener) -> Result<(), RunError> {
-    let router = router(gateway, site);
-    let ended = CancellationToken::new();
-    let announce = {
-        let (gateway, ended) = (Arc::clone(gateway), ended.clone());
-        async move {
+    let cut = CancellationToken::new();
+    let router = router(gateway, site, &cut);
+    let announced = CancellationToken::new();
+    let announcing = {
+        let (gateway, announced) = (Arc::clone(gateway), announced.clone());
+        tokio::spawn(async move {
             gateway.stop.cancelled().await;
             gateway.attachments.freeze();
             gateway.process.announce_shutdown().await;
-            ended.cancel();
+            announced.cancel();
+        })
+    };
+    let listener = listener.tap_io(|stream| {
+        // Progress and answers are small and leave at once.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection could not be set up");
+        }
+    });
+    let serving = axum::serve(listener, router).with_graceful_shutdown({
+        let announced = announced.clone();
+        async move { announced.cancelled().await }
+    });
+    let drained = async {
+        announced.cancelled().await;
+        tokio::time::sleep(DRAIN).await;
+    };
+    let result = tokio::select! {
+        result = async { serving.await } => result,
+        () = drained => {
+            tracing::warn!("some calls did not end in time");
+            Ok(())
         }
     };
-    let announced = tokio::spawn(announce);
-    let serving = axum::serve(listener, router).with_graceful_shutdown({
-        let ended = ended.clone();
-        async move { ended.cancelled().await }
-    });
-    tokio::select! {
-        result = async { serving.await } => result?,
-        () = async { ended.cancelled().await; tokio::time::sleep(DRAIN).await } => tracing::warn!("some calls did not end in time"),
-    }
-    announced.abort();
-    Ok(())
+    cut.cancel();
+    announcing.abort();
+    Ok(result?)
 }
 
-/// Every route of the service port.
-fn router(gateway: &Shared, site: &dashboard::Site) -> Router {
-    let router = Router::new().route("/healthz", axum::routing::get(|| async { "ok\n" }));
+/// Every route of the service port. `cut` is cancelled when the drain is over.
+fn router(gateway: &Shared, site: &dashboard::Site, cut: &CancellationToken) -> Router {
+    let router = Router::new().route("/healthz", axum::routing::get(|| async { "ok\n" })).merge(mcp::router(gateway, cut));
     if gateway.settings.dashboard { router.merge(dashboard::router(site)) } else { router }
 }
 
 async fn run_hub(gateway: Shared, stop: CancellationToken) {
-    gateway.hub.run(gateway.client.clone(), stop).await;
+    gateway.hub.run(gateway.client.clone(), None, stop).await;
 }
 
 async fn run_lease(gateway: Shared, stop: CancellationToken) {
@@ -165,19 +202,24 @@ async fn run_lease(gateway: Shared, stop: CancellationToken) {
 }
 
 async fn run_canary(gateway: Shared, stop: CancellationToken) {
-    let mut tick = tokio::time::interval(CANARY);
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            _ = tick.tick() => {}
+    let asking = async {
+        let mut tick = tokio::time::interval(CANARY);
+        loop {
+            tick.tick().await;
+            let requests = gateway.hub.requests.all();
+            let mut namespaces: HashSet<String> = requests.iter().filter_map(|r| r.metadata.namespace.clone()).collect();
+            namespaces.insert(gateway.settings.namespace.clone());
+            for namespace in namespaces.iter().filter(|namespace| gateway.canary.due(namespace)) {
+                gateway.canary.ask(namespace).await;
+            }
+            let sessions = gateway.hub.sessions.all();
+            gateway.drivers.keep_only(&sessions.iter().filter_map(|s| s.metadata.uid.clone()).collect());
         }
-        let mut namespaces: HashSet<String> = gateway.hub.requests.all().iter().filter_map(|r| r.metadata.namespace.clone()).collect();
-        namespaces.insert(gateway.settings.namespace.clone());
-        for namespace in namespaces {
-            gateway.canary.ask(&namespace).await;
-        }
-        let sessions = gateway.hub.sessions.all();
-        gateway.drivers.keep_only(&sessions.iter().filter_map(|s| s.metadata.uid.clone()).collect());
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = asking => {}
+        () = gateway.canary.watch_policies(stop.clone()) => {}
     }
 }
 

@@ -1,16 +1,17 @@
 //! Which calls of this process wait on which requests, as `status.attachments` says it.
 //!
 //! Server-side apply with a field manager of this process: what it applies is its whole set, so a late detach of one process
-//! can't take away what another holds. All calls of a process that wait on one request share an entry.
+//! can't take away what another holds.
 
 use crate::api::v1alpha1::{Attachment, AttentionRequest};
+use crate::domain::attachment::POLLING_CLIENT;
 use crate::gateway::hub::Key;
 use crate::gateway::metrics::GatewayMetrics;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -19,9 +20,10 @@ use std::time::Duration;
 pub const POLL_MANAGER: &str = "beckon-gateway-poll";
 /// The entry's `call`.
 pub const POLL_CALL: &str = "poll";
-/// The entry's `gateway`.
-pub const POLL_GATEWAY: &str = "client";
 const ASKING: Duration = Duration::from_secs(10);
+/// The API bounds the list; one process names at most this many of its calls in one request, which is enough to say that some
+/// wait.
+const NAMED: usize = 8;
 
 /// The waiting calls of this process.
 #[derive(Clone)]
@@ -33,16 +35,19 @@ pub struct Attachments {
     metrics: GatewayMetrics,
 }
 
+type Calls = BTreeMap<String, Time>;
+
 /// One request that calls of this process wait on.
 struct Entry {
     key: Key,
-    calls: Mutex<usize>,
-    /// Whether the entry is in the object. Held while it is written, so that writes of one request follow each other.
-    written: tokio::sync::Mutex<bool>,
+    calls: Mutex<Calls>,
+    /// What is in the object. Held while it is written, so that writes of one request follow each other.
+    written: tokio::sync::Mutex<Calls>,
 }
 
 /// A call that waits. Dropping it detaches.
 pub struct Attached {
+    call: String,
     entry: Arc<Entry>,
     owner: Attachments,
     left: bool,
@@ -54,21 +59,24 @@ impl Attachments {
         Self { client, process: process.into(), entries: Arc::default(), frozen: Arc::default(), metrics }
     }
 
-    /// Attaches one more call to a request that is Pending. The status write is done when this returns; a failure leaves the
-    /// call attached in memory, and the next one tries again.
-    pub async fn attach(&self, key: &Key) -> Attached {
+    /// Attaches a call to a request that is Pending. The status write is done when this returns; when it failed the call stays
+    /// attached in memory, and the next write of this request says so.
+    pub async fn attach(&self, key: &Key, call: &str) -> Attached {
         let entry = {
             let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
             entries.retain(|_, entry| entry.strong_count() > 0);
-            let found = entries.get(key).and_then(Weak::upgrade);
-            let entry = found
-                .unwrap_or_else(|| Arc::new(Entry { key: key.clone(), calls: Mutex::new(0), written: tokio::sync::Mutex::new(false) }));
+            let entry = entries
+                .get(key)
+                .and_then(Weak::upgrade)
+                .unwrap_or_else(|| Arc::new(Entry { key: key.clone(), calls: Mutex::default(), written: tokio::sync::Mutex::default() }));
             entries.insert(key.clone(), Arc::downgrade(&entry));
-            *entry.calls.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            let mut calls = entry.calls.lock().unwrap_or_else(PoisonError::into_inner);
+            calls.insert(call.to_owned(), Time(crate::runtime::clock::now()));
+            drop(calls);
             entry
         };
         self.metrics.attached("attach");
-        let attached = Attached { entry: Arc::clone(&entry), owner: self.clone(), left: false };
+        let attached = Attached { call: call.to_owned(), entry: Arc::clone(&entry), owner: self.clone(), left: false };
         self.write(&entry).await;
         attached
     }
@@ -78,41 +86,45 @@ impl Attachments {
         self.frozen.store(true, Ordering::SeqCst);
     }
 
-    /// How many calls of this process wait on the request.
-    pub fn waiting(&self, key: &Key) -> usize {
+    /// Whether another call than this one waits on the request, here or at another process.
+    pub fn others_wait(&self, key: &Key, call: &str, request: &AttentionRequest) -> bool {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.get(key).and_then(Weak::upgrade).map_or(0, |entry| *entry.calls.lock().unwrap_or_else(PoisonError::into_inner))
+        let here = entries.get(key).and_then(Weak::upgrade).is_some_and(|entry| {
+            let calls = entry.calls.lock().unwrap_or_else(PoisonError::into_inner);
+            calls.keys().any(|other| other != call)
+        });
+        let attachments = request.status.as_ref().map(|status| status.attachments.as_slice()).unwrap_or_default();
+        here || attachments.iter().any(|a| *a.gateway != *self.process && a.gateway != POLLING_CLIENT && a.call != call)
     }
 
     /// Marks the client as alive although no call of it waits: it was answered `pending` and will ask again.
     pub async fn mark_polling(&self, key: &Key) {
         let entry =
-            Attachment { call: POLL_CALL.to_owned(), gateway: POLL_GATEWAY.to_owned(), since: Some(Time(crate::runtime::clock::now())) };
+            Attachment { call: POLL_CALL.to_owned(), gateway: POLLING_CLIENT.to_owned(), since: Some(Time(crate::runtime::clock::now())) };
         self.apply(key, POLL_MANAGER, &[entry]).await;
     }
 
     /// Brings the object in line with what waits now.
     async fn write(&self, entry: &Entry) {
         let mut written = entry.written.lock().await;
-        let wanted = *entry.calls.lock().unwrap_or_else(PoisonError::into_inner) > 0;
-        if *written == wanted || (!wanted && self.frozen.load(Ordering::SeqCst)) {
+        let wanted: Calls = {
+            let calls = entry.calls.lock().unwrap_or_else(PoisonError::into_inner);
+            calls.iter().take(NAMED).map(|(call, since)| (call.clone(), since.clone())).collect()
+        };
+        if *written == wanted || (wanted.is_empty() && self.frozen.load(Ordering::SeqCst)) {
             return;
         }
         let set: Vec<Attachment> = wanted
-            .then(|| Attachment {
-                call: format!("calls-of-{}", self.process),
-                gateway: self.process.to_string(),
-                since: Some(Time(crate::runtime::clock::now())),
-            })
-            .into_iter()
+            .iter()
+            .map(|(call, since)| Attachment { call: call.clone(), gateway: self.process.to_string(), since: Some(since.clone()) })
             .collect();
         let Some(stored) = self.apply(&entry.key, &self.process, &set).await else { return };
-        *written = wanted;
         let polling = stored.status.is_some_and(|status| status.attachments.iter().any(|a| a.call == POLL_CALL));
-        if wanted && polling {
+        if !wanted.is_empty() && polling {
             // A call waits again, so its connection speaks for the client.
             self.apply(&entry.key, POLL_MANAGER, &[]).await;
         }
+        *written = wanted;
     }
 
     async fn apply(&self, key: &Key, manager: &str, set: &[Attachment]) -> Option<AttentionRequest> {
@@ -150,8 +162,7 @@ impl Attached {
 
     fn leave(&mut self) {
         if !std::mem::replace(&mut self.left, true) {
-            let mut calls = self.entry.calls.lock().unwrap_or_else(PoisonError::into_inner);
-            *calls = calls.saturating_sub(1);
+            self.entry.calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.call);
             self.owner.metrics.attached("detach");
         }
     }

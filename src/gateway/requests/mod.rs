@@ -2,4 +2,6 @@
 //! way wherever the answer is seen first.
 
 pub mod attachments;
+pub mod evidence;
 pub mod outcome;
+pub mod store;

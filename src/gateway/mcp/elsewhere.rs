@@ -1,0 +1,27 @@
+//! A cancellation that arrived here although the call runs at another replica.
+
+use super::cancel::Meant;
+use crate::gateway::auth::Principal;
+use crate::gateway::requests::store;
+use crate::gateway::state::Shared;
+
+/// Withdraws the request that the named call waits on, unless another call waits on it too. A client's own timeout is the
+/// other replica's to notice: the stream ends.
+pub async fn cancel(gateway: &Shared, who: &Principal, call: &str, meant: Meant) {
+    if meant == Meant::Timeout {
+        return;
+    }
+    let waited_on = gateway.hub.requests.all().into_iter().find(|request| {
+        let attachments = request.status.as_ref().map(|status| status.attachments.as_slice()).unwrap_or_default();
+        who.is(request.spec.requester.as_ref()) && store::is_open(request) && attachments.iter().any(|a| a.call == call)
+    });
+    let Some(request) = waited_on else { return };
+    let (Some(namespace), Some(name)) = (request.metadata.namespace.clone(), request.metadata.name.clone()) else { return };
+    let key = (namespace, name);
+    if gateway.attachments.others_wait(&key, call, &request) {
+        return;
+    }
+    if let Err(failure) = store::cancel(gateway, who, &key, "The client cancelled the call.").await {
+        tracing::warn!(error = %failure.message, request = %key.1, "a cancellation could not be stored");
+    }
+}

@@ -1,0 +1,299 @@
+//! MCP sessions of the protocol's older revisions, without a memory that a restart could lose.
+//!
+//! The session's id is a signed token: when it was made, for whom, and in which protocol version. So any replica can take a
+//! session up that another one started, and nobody can use another's.
+
+use super::busy::Busy;
+use crate::gateway::auth::Principal;
+use crate::gateway::keys::Keys;
+use crate::runtime::clock;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures::Stream;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use k8s_openapi::jiff::Timestamp;
+use rand::RngExt as _;
+use rmcp::model::{ClientJsonRpcMessage, Implementation, InitializeRequestParams, ProtocolVersion, ServerJsonRpcMessage};
+use rmcp::transport::WorkerTransport;
+use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, LocalSessionManagerError, LocalSessionWorker};
+use rmcp::transport::streamable_http_server::session::{
+    EventStore, RestoreOutcome, ServerSseMessage, SessionId, SessionManager, SessionState, SessionStore, SessionStoreError,
+};
+use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a session can be taken up by another replica, in seconds.
+const GOOD_FOR: i64 = 7 * 24 * 3600;
+/// A session without a call for this long is let go; its next call takes it up again.
+const IDLE: Duration = Duration::from_secs(1800);
+/// The most ended sessions that are remembered as ended.
+const ENDED: usize = 10_000;
+const VERSIONS: [ProtocolVersion; 4] =
+    [ProtocolVersion::V_2024_11_05, ProtocolVersion::V_2025_03_26, ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25];
+
+tokio::task_local! {
+    /// Who sends the HTTP request that is being served, and the version that its `initialize` names.
+    pub static CALLER: (Arc<Principal>, Option<String>);
+}
+
+/// Makes and reads session ids.
+#[derive(Clone)]
+pub struct Ids(Arc<[u8; 64]>);
+
+impl Ids {
+    /// From the installation's keys, which all replicas share.
+    pub fn new(keys: &Keys) -> Self {
+        Self(Arc::new(keys.cookie))
+    }
+
+    /// A new id.
+    pub fn mint(&self, who: &Principal, version: Option<&str>, now: Timestamp) -> String {
+        let version = VERSIONS.iter().position(|v| Some(v.as_str()) == version).unwrap_or(VERSIONS.len() - 1);
+        let mut body = vec![version as u8];
+        body.extend(now.as_second().to_be_bytes());
+        body.extend(owner(who));
+        let mut random = [0_u8; 12];
+        rand::rng().fill(&mut random);
+        body.extend(random);
+        let tag = self.tag(&body);
+        body.extend(tag);
+        URL_SAFE_NO_PAD.encode(body)
+    }
+
+    /// The protocol version of an id that is ours, of this principal, and not too old.
+    pub fn read(&self, id: &str, who: &Principal, now: Timestamp) -> Option<ProtocolVersion> {
+        let bytes = URL_SAFE_NO_PAD.decode(id).ok()?;
+        let (body, tag) = bytes.split_at_checked(bytes.len().checked_sub(16)?)?;
+        let (version, rest) = body.split_first()?;
+        let (made, rest) = rest.split_first_chunk::<8>()?;
+        let (owned, _random) = rest.split_first_chunk::<8>()?;
+        let good = subtle::ConstantTimeEq::ct_eq(self.tag(body).as_slice(), tag);
+        let age = now.as_second().checked_sub(i64::from_be_bytes(*made))?;
+        let fits = bool::from(good) && *owned == owner(who) && (-60..GOOD_FOR).contains(&age);
+        fits.then(|| VERSIONS.get(usize::from(*version)).cloned()).flatten()
+    }
+
+    fn tag(&self, body: &[u8]) -> [u8; 16] {
+        let mut mac = <Hmac<Sha256>>::new(&(*self.0).into());
+        mac.update(b"beckon mcp session 1");
+        mac.update(body);
+        let full = mac.finalize().into_bytes();
+        let mut tag = [0; 16];
+        tag.iter_mut().zip(full).for_each(|(to, from)| *to = from);
+        tag
+    }
+}
+
+fn owner(who: &Principal) -> [u8; 8] {
+    let mut hash = Sha256::new();
+    hash.update((who.username.len() as u64).to_be_bytes());
+    hash.update(who.username.as_bytes());
+    hash.update(who.uid.as_deref().unwrap_or_default().as_bytes());
+    let full = hash.finalize();
+    let mut short = [0; 8];
+    short.iter_mut().zip(full).for_each(|(to, from)| *to = from);
+    short
+}
+
+/// The library's own manager, with our ids.
+pub struct Manager {
+    inner: LocalSessionManager,
+    ids: Ids,
+    used: Mutex<HashMap<SessionId, Instant>>,
+    ended: Mutex<HashMap<SessionId, Instant>>,
+    busy: Busy,
+}
+
+impl Manager {
+    /// `events` keeps what a client missed while its stream was cut.
+    pub fn new(ids: Ids, events: Arc<dyn EventStore>, busy: Busy) -> Self {
+        let mut inner = LocalSessionManager::default().with_event_store(events);
+        // The library's own idle limit ends sessions with a call in flight.
+        inner.session_config.keep_alive = None;
+        Self { inner, ids, used: Mutex::default(), ended: Mutex::default(), busy }
+    }
+
+    fn touch(&self, id: &SessionId) {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(id), Instant::now());
+    }
+
+    /// Lets sessions go that were not used for long. A call that waits has its own stream, and uses its session by being read.
+    pub async fn reap(&self) {
+        let idle: Vec<SessionId> = {
+            let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+            let idle: Vec<SessionId> =
+                used.iter().filter(|(id, at)| at.elapsed() > IDLE && !self.busy.any(id)).map(|(id, _)| Arc::clone(id)).collect();
+            for id in &idle {
+                used.remove(id);
+            }
+            idle
+        };
+        for id in idle {
+            drop(self.inner.close_session(&id).await);
+        }
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.retain(|_, at| at.elapsed() < Duration::from_secs(GOOD_FOR.unsigned_abs()));
+    }
+
+    /// The client ended it: no replica that knows so takes it up again.
+    pub fn end(&self, id: &str) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if ended.len() < ENDED {
+            ended.insert(id.into(), Instant::now());
+        }
+    }
+
+    fn is_ended(&self, id: &str) -> bool {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner).contains_key(id)
+    }
+}
+
+/// What can go wrong with a session.
+#[derive(Debug, thiserror::Error)]
+pub enum ManagerError {
+    /// In the library.
+    #[error(transparent)]
+    Local(#[from] LocalSessionManagerError),
+    /// A session was asked for outside of a request.
+    #[error("a session was asked for by nobody")]
+    Nobody,
+    /// Two sessions got the same id.
+    #[error("a session of this id is there already")]
+    Twice,
+}
+
+impl SessionManager for Manager {
+    type Error = ManagerError;
+    type Transport = WorkerTransport<LocalSessionWorker>;
+
+    async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
+        let id =
+            CALLER.try_with(|(who, version)| self.ids.mint(who, version.as_deref(), clock::now())).map_err(|_| ManagerError::Nobody)?;
+        let id: SessionId = id.into();
+        match self.inner.restore_session(Arc::clone(&id)).await? {
+            RestoreOutcome::Restored(transport) => {
+                self.touch(&id);
+                Ok((id, transport))
+            }
+            _ => Err(ManagerError::Twice),
+        }
+    }
+
+    async fn initialize_session(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<ServerJsonRpcMessage, Self::Error> {
+        Ok(self.inner.initialize_session(id, message).await?)
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
+        let there = self.inner.has_session(id).await?;
+        // A session that is there may still be another's.
+        let mine = CALLER.try_with(|(who, _)| self.ids.read(id, who, clock::now()).is_some()).unwrap_or(false);
+        if there && mine {
+            self.touch(id);
+        }
+        Ok(there && mine)
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        Ok(self.inner.close_session(id).await?)
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        Ok(self.inner.create_stream(id, message).await?)
+    }
+
+    async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
+        Ok(self.inner.accept_message(id, message).await?)
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        Ok(self.inner.create_standalone_stream(id).await?)
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last_event_id: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        Ok(self.inner.resume(id, last_event_id).await?)
+    }
+
+    async fn restore_session(&self, id: SessionId) -> Result<RestoreOutcome<Self::Transport>, Self::Error> {
+        self.touch(&id);
+        Ok(self.inner.restore_session(id).await?)
+    }
+
+    // None: the newer revision has no resuming, and a cut stream of it must end its call.
+    fn event_store(&self) -> Option<Arc<dyn EventStore>> {
+        None
+    }
+}
+
+/// Takes up what another replica started: the id itself says all that is needed.
+pub struct Store(pub Arc<Manager>);
+
+#[async_trait::async_trait]
+impl SessionStore for Store {
+    async fn load(&self, id: &str) -> Result<Option<SessionState>, SessionStoreError> {
+        if self.0.is_ended(id) {
+            return Ok(None);
+        }
+        let version = CALLER.try_with(|(who, _)| self.0.ids.read(id, who, clock::now())).ok().flatten();
+        Ok(version.map(|version| {
+            let mut params = InitializeRequestParams::default();
+            params.protocol_version = version;
+            params.client_info = Implementation::new("taken-up", "0");
+            SessionState::new(params)
+        }))
+    }
+
+    async fn store(&self, _id: &str, _state: &SessionState) -> Result<(), SessionStoreError> {
+        Ok(())
+    }
+
+    async fn delete(&self, id: &str) -> Result<(), SessionStoreError> {
+        self.0.end(id);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn an_id_is_good_for_its_owner_on_every_replica() {
+        let keys = Keys::random();
+        let (here, there, elsewhere) = (Ids::new(&keys), Ids::new(&keys), Ids::new(&Keys::random()));
+        let ann = Principal { username: "ann".into(), uid: Some("1".into()), ..Principal::default() };
+        let bob = Principal { username: "bob".into(), uid: Some("1".into()), ..Principal::default() };
+        let id = here.mint(&ann, Some("2025-06-18"), at(1000));
+        assert!(id.bytes().all(|b| b.is_ascii_graphic()));
+        assert_eq!(there.read(&id, &ann, at(2000)), Some(ProtocolVersion::V_2025_06_18));
+        assert_eq!(there.read(&id, &bob, at(2000)), None);
+        assert_eq!(elsewhere.read(&id, &ann, at(2000)), None);
+        assert_eq!(there.read(&id, &ann, at(1000 + GOOD_FOR)), None);
+        assert_eq!(there.read(&id, &ann, at(0)), None);
+        let mut forged: Vec<char> = id.chars().collect();
+        forged[3] = if forged[3] == 'A' { 'B' } else { 'A' };
+        assert_eq!(there.read(&forged.into_iter().collect::<String>(), &ann, at(2000)), None);
+        for bad in ["", "x", "not base64 !", "AAAA"] {
+            assert_eq!(there.read(bad, &ann, at(2000)), None, "{bad}");
+        }
+        assert_ne!(id, here.mint(&ann, Some("2025-06-18"), at(1000)));
+    }
+}

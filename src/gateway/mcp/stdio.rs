@@ -1,0 +1,56 @@
+//! MCP over standard input and output, for a local client: the page tools, as the user of the kubeconfig.
+
+use super::busy::Busy;
+use super::cancel::Calls;
+use super::guard::Resumed;
+use super::server::Agents;
+use crate::gateway::auth::Principal;
+use crate::gateway::state::Shared;
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
+use kube::Api;
+use kube::api::PostParams;
+use rmcp::ServiceExt as _;
+use std::sync::Arc;
+
+/// Why it does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum StdioError {
+    /// The API server does not say who the user is.
+    #[error("the API server could not be asked who you are: {0}")]
+    Whoami(String),
+    /// The client did not begin the protocol.
+    #[error("the client did not begin: {0}")]
+    Client(String),
+}
+
+/// Serves until the client closes standard input, or the process is told to stop.
+pub async fn serve(gateway: Shared) -> Result<(), StdioError> {
+    let local = Some(Arc::new(whoami(&gateway).await?));
+    let stop = gateway.stop.clone();
+    let agents = Agents { gateway, calls: Calls::default(), resumed: Resumed::default(), busy: Busy::default(), local };
+    let begun = tokio::select! {
+        begun = agents.serve(rmcp::transport::stdio()) => begun,
+        () = stop.cancelled() => return Ok(()),
+    };
+    let running = begun.map_err(|error| StdioError::Client(error.to_string()))?;
+    let cancel = running.cancellation_token();
+    tokio::select! {
+        ended = running.waiting() => drop(ended),
+        () = stop.cancelled() => cancel.cancel(),
+    }
+    Ok(())
+}
+
+async fn whoami(gateway: &Shared) -> Result<Principal, StdioError> {
+    let api: Api<SelfSubjectReview> = Api::all(gateway.client.clone());
+    let review = api.create(&PostParams::default(), &SelfSubjectReview::default()).await;
+    let review = review.map_err(|error| StdioError::Whoami(crate::gateway::brief(&error)))?;
+    let user = review.status.and_then(|status| status.user_info).unwrap_or_default();
+    let username = user.username.filter(|name| !name.is_empty()).ok_or_else(|| StdioError::Whoami("no user name".to_owned()))?;
+    Ok(Principal {
+        username,
+        uid: user.uid.filter(|uid| !uid.is_empty()),
+        groups: user.groups.unwrap_or_default(),
+        extra: user.extra.unwrap_or_default(),
+    })
+}

@@ -1,0 +1,179 @@
+//! The wait of a call on a request: attached while somebody reads, never settled by a lost connection.
+
+use super::call::{Call, Failure, Wire};
+use super::cancel::Meant;
+use crate::api::v1alpha1::AttentionRequest;
+use crate::domain::canary::Trust;
+use crate::domain::outcome::AgentResult;
+use crate::gateway::hub::Key;
+use crate::gateway::requests::attachments::Attached;
+use crate::gateway::requests::outcome::{Progress, moved, progress, still_open};
+use crate::gateway::requests::store;
+use crate::runtime::clock;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// How often a wait looks again although nothing was told: a decision that could not be vouched for yet, a lost wake-up.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Without a grace the controller settles at once when the process announces its end; the call hands that over.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Waits and returns the tool's structured result.
+pub async fn wait(call: &Call, key: &Key) -> Result<Value, Failure> {
+    call.gateway.metrics.open_waits.inc();
+    let ended = Wait { call, key, attached: None }.run().await;
+    call.gateway.metrics.open_waits.dec();
+    ended
+}
+
+struct Wait<'a> {
+    call: &'a Call,
+    key: &'a Key,
+    attached: Option<Attached>,
+}
+
+enum Woken {
+    Look,
+    Hold,
+    Unread,
+    ReadAgain,
+    Cancelled(Meant),
+    Stopping,
+}
+
+impl Wait<'_> {
+    async fn run(&mut self) -> Result<Value, Failure> {
+        let (call, id) = (self.call, self.key.1.as_str());
+        let hold = call.gateway.settings.hold_without_progress;
+        let hold_until = (!call.has_progress() && !hold.is_zero()).then(|| Instant::now() + hold);
+        let mut request = call.gateway.hub.request(&self.key.0, id);
+        let mut seen = request.borrow().is_some();
+        let message = format!("Waiting for an operator to answer attention request {id}");
+        let telling = call.keep_telling(&message);
+        let mut telling = std::pin::pin!(telling);
+        let mut reading = true;
+        let mut last_words: Option<Instant> = None;
+        loop {
+            let current = request.borrow_and_update().clone();
+            seen |= current.is_some();
+            if let Some(ended) = self.look(current, seen, reading).await? {
+                return Ok(ended);
+            }
+            let woken = tokio::select! {
+                biased;
+                changed = request.changed() => {
+                    if changed.is_err() {
+                        request = call.gateway.hub.request(&self.key.0, id);
+                    }
+                    Woken::Look
+                }
+                meant = call.cancelled() => Woken::Cancelled(meant),
+                () = call.unread(), if reading && !call_resumed(call) => Woken::Unread,
+                () = call.left_again(), if reading && call_resumed(call) => Woken::Look,
+                () = call.read_again(), if !reading => Woken::ReadAgain,
+                () = call.gateway.stop.cancelled(), if last_words.is_none() => Woken::Stopping,
+                () = until(last_words) => return Ok(pending(id, &moved(id))),
+                () = until(hold_until), if reading => Woken::Hold,
+                () = tokio::time::sleep(LOOK_AGAIN) => Woken::Look,
+                never = &mut telling => match never {},
+            };
+            match woken {
+                Woken::Look => {}
+                Woken::Hold => {
+                    // Only what was attached needs somebody to stand for it.
+                    if self.attached.is_some() {
+                        call.gateway.attachments.mark_polling(self.key).await;
+                    }
+                    self.detach().await;
+                    return Ok(pending(id, &still_open(id)));
+                }
+                Woken::Unread => {
+                    reading = false;
+                    self.detach().await;
+                    if !matches!(call.wire, Wire::Session { .. }) {
+                        return Ok(pending(id, &still_open(id)));
+                    }
+                }
+                Woken::ReadAgain => reading = true,
+                Woken::Cancelled(Meant::Timeout) => {
+                    self.detach().await;
+                    return Ok(pending(id, &still_open(id)));
+                }
+                Woken::Cancelled(Meant::Explicit) => return self.withdraw(&request).await,
+                Woken::Stopping => {
+                    // What waits here stays attached to this process, whose end is announced.
+                    let grace = call.gateway.settings.reattach_grace;
+                    if !grace.is_zero() {
+                        return Ok(pending(id, &moved(id)));
+                    }
+                    last_words = Some(Instant::now() + LAST_WORDS);
+                }
+            }
+        }
+    }
+
+    /// Looks at the request; the result when the wait is over.
+    async fn look(&mut self, current: Option<Arc<AttentionRequest>>, seen: bool, reading: bool) -> Result<Option<Value>, Failure> {
+        let id = self.key.1.as_str();
+        let Some(current) = current else {
+            return if seen { Ok(Some(to_value(&AgentResult::deleted(id, Some(clock::now()))))) } else { Ok(None) };
+        };
+        match progress(&current) {
+            Progress::Settled(result) => Ok(Some(to_value(&result))),
+            Progress::RateLimited(message) => Err(Failure::new("RATE_LIMITED", message)),
+            Progress::Decided(result, stored) => match self.call.gateway.canary.trust(&self.key.0, stored).await {
+                Trust::Honour => Ok(Some(to_value(&result))),
+                // The controller settles it as it must be.
+                Trust::Refuse | Trust::Hold => Ok(None),
+            },
+            Progress::Open if self.attached.is_none() && reading => {
+                self.attached = Some(self.call.gateway.attachments.attach(self.key, &self.call.name).await);
+                Ok(None)
+            }
+            Progress::Open | Progress::New => Ok(None),
+        }
+    }
+
+    async fn detach(&mut self) {
+        if let Some(attached) = self.attached.take() {
+            attached.detach().await;
+        }
+    }
+
+    /// The agent does not want it any more: settled at once, unless another call waits on the same request.
+    async fn withdraw(&mut self, request: &watch::Receiver<Option<Arc<AttentionRequest>>>) -> Result<Value, Failure> {
+        let (call, id) = (self.call, self.key.1.as_str());
+        let current = request.borrow().clone();
+        let shared = current.as_ref().is_some_and(|r| call.gateway.attachments.others_wait(self.key, &call.name, r));
+        if !shared {
+            store::cancel(&call.gateway, &call.who, self.key, "The client cancelled the call.").await?;
+        }
+        self.detach().await;
+        Ok(pending(id, &still_open(id)))
+    }
+}
+
+/// Whether the call is read through a stream that came back.
+fn call_resumed(call: &Call) -> bool {
+    matches!(&call.wire, Wire::Session { resumed } if *resumed.borrow() > 0)
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A normal answer of a call that is not held any longer.
+pub fn pending(id: &str, message: &str) -> Value {
+    json!({"status": "pending", "message": message, "request_id": id})
+}
+
+/// The structured result.
+pub fn to_value(result: &AgentResult) -> Value {
+    serde_json::to_value(result).unwrap_or_default()
+}

@@ -1,0 +1,196 @@
+//! Creating, finding and withdrawing the requests of agents.
+
+use crate::api::v1alpha1::{AttentionRequest, AttentionRequestSpec, BrowserSession, Cancel, Mode, SessionRef, Source, Waiter};
+use crate::domain::names::{self, MOST_REPEATS, Sameness};
+use crate::gateway::auth::Principal;
+use crate::gateway::hub::Key;
+use crate::gateway::mcp::Failure;
+use crate::gateway::requests::outcome::{Progress, is_over, progress};
+use crate::gateway::state::Gateway;
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+use std::time::Duration;
+
+const ASKING: Duration = Duration::from_secs(15);
+
+/// What an agent asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ask {
+    /// What is needed.
+    pub reason: String,
+    /// Whether the operator may drive.
+    pub mode: Mode,
+    /// The agent's JSON, token for token.
+    pub options: Option<String>,
+    /// The wished wait, in seconds.
+    pub max_wait_seconds: Option<i64>,
+    /// The caller's key for retries.
+    pub key: Option<String>,
+}
+
+impl Ask {
+    fn digest(&self) -> String {
+        let wait = self.max_wait_seconds.unwrap_or_default().to_string();
+        names::input_digest(&[Some(self.mode.as_str()), None, Some(&self.reason), None, self.options.as_deref(), Some(&wait)])
+    }
+
+    fn spec(&self, who: &Principal, session: Option<&BrowserSession>, digest: &str) -> AttentionRequestSpec {
+        AttentionRequestSpec {
+            session_ref: session.map(|session| SessionRef { name: session.name_any(), uid: session.uid() }),
+            source: Source::RequestAttention,
+            mode: self.mode,
+            reason: self.reason.clone(),
+            options: self.options.clone(),
+            max_wait_seconds: self.max_wait_seconds,
+            requester: Some(who.to_api()),
+            waiter: Waiter::Required,
+            idempotency_key: self.key.clone(),
+            input_digest: Some(digest.to_owned()),
+            ..AttentionRequestSpec::default()
+        }
+    }
+}
+
+/// Makes the request, or finds the one that this is a retry of. However often and wherever it is asked at the same time, there
+/// is one: the name says so. The flag tells whether this call made it.
+pub async fn ask(
+    gateway: &Gateway,
+    who: &Principal,
+    session: Option<&BrowserSession>,
+    ask: &Ask,
+) -> Result<(AttentionRequest, bool), Failure> {
+    let namespace = &gateway.settings.namespace;
+    let digest = ask.digest();
+    let spec = ask.spec(who, session, &digest);
+    let session_uid = session.and_then(kube::ResourceExt::uid).unwrap_or_default();
+    let (principal, key) = (who.to_api(), &gateway.keys.names);
+    if let Some(own) = &ask.key {
+        let name = names::request(key, &principal, &session_uid, Sameness::Key(own));
+        let (request, made) = create_or_get(gateway, namespace, &name, &spec).await?;
+        if request.spec.input_digest.as_deref() != Some(&digest) {
+            let error = format!(
+                "idempotency_key was used before for another request ({name}): repeat exactly what was asked then, or choose another key"
+            );
+            return Err(Failure::new("IDEMPOTENCY_CONFLICT", error));
+        }
+        return Ok((request, made));
+    }
+    for repeat in 0..MOST_REPEATS {
+        let name = names::request(key, &principal, &session_uid, Sameness::Input { digest: &digest, repeat });
+        // What the mirror knows to be over is skipped without a question to the API server.
+        if gateway.hub.requests.get(namespace, &name).is_some_and(|known| is_over(&known)) {
+            continue;
+        }
+        let (request, made) = create_or_get(gateway, namespace, &name, &spec).await?;
+        if made || !is_over(&request) {
+            return Ok((request, made));
+        }
+    }
+    Err(Failure::new("TOO_MANY_REPEATS", "the same request was asked too often: change the reason, or give an idempotency_key"))
+}
+
+async fn create_or_get(
+    gateway: &Gateway,
+    namespace: &str,
+    name: &str,
+    spec: &AttentionRequestSpec,
+) -> Result<(AttentionRequest, bool), Failure> {
+    const WHAT: &str = "the attention request could not be created";
+    let api: Api<AttentionRequest> = Api::namespaced(gateway.client.clone(), namespace);
+    let object = AttentionRequest {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            labels: spec.session_ref.as_ref().map(|session| [("beckon.dev/session".to_owned(), session.name.clone())].into()),
+            ..ObjectMeta::default()
+        },
+        spec: spec.clone(),
+        status: None,
+    };
+    let params = PostParams { field_manager: Some(crate::gateway::MANAGER.to_owned()), ..PostParams::default() };
+    // It may be deleted between the two questions; then it is made anew.
+    for _ in 0..3 {
+        match timed(WHAT, api.create(&params, &object)).await? {
+            Ok(made) => {
+                gateway.hub.requests.offer(made.clone());
+                return Ok((made, true));
+            }
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(error) => return Err(Failure::api(WHAT, &error)),
+        }
+        match timed(WHAT, api.get_opt(name)).await? {
+            Ok(Some(there)) => {
+                gateway.hub.requests.offer(there.clone());
+                return Ok((there, false));
+            }
+            Ok(None) => {}
+            Err(error) => return Err(Failure::api(WHAT, &error)),
+        }
+    }
+    Err(Failure::new("UNAVAILABLE", format!("{WHAT}: it is being deleted; try again")))
+}
+
+async fn timed<T>(what: &str, asked: impl Future<Output = T>) -> Result<T, Failure> {
+    tokio::time::timeout(ASKING, asked)
+        .await
+        .map_err(|_| Failure::new("UNAVAILABLE", format!("{what}: the API server did not answer; try again")))
+}
+
+/// A request of this caller; `None` when there is none of this name, or it is another's.
+pub async fn mine(gateway: &Gateway, who: &Principal, name: &str) -> Result<Option<AttentionRequest>, Failure> {
+    // What can't be a name of ours is not asked for.
+    if name.is_empty()
+        || name.len() > 253
+        || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.'))
+    {
+        return Ok(None);
+    }
+    const WHAT: &str = "the attention request could not be read";
+    let api: Api<AttentionRequest> = Api::namespaced(gateway.client.clone(), &gateway.settings.namespace);
+    let found = match timed(WHAT, api.get_opt(name)).await? {
+        Ok(found) => found,
+        // Not a valid name at all.
+        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 404 | 422) => None,
+        Err(error) => return Err(Failure::api(WHAT, &error)),
+    };
+    let found = found.filter(|request| who.is(request.spec.requester.as_ref()));
+    if let Some(found) = &found {
+        gateway.hub.requests.offer(found.clone());
+    }
+    Ok(found)
+}
+
+/// The caller's newest request, of one session where it is named.
+pub fn newest(gateway: &Gateway, who: &Principal, session: Option<&str>) -> Option<String> {
+    let mut all = gateway.hub.requests.all();
+    all.retain(|request| {
+        request.metadata.namespace.as_deref() == Some(&gateway.settings.namespace)
+            && who.is(request.spec.requester.as_ref())
+            && session.is_none_or(|name| request.spec.session_ref.as_ref().is_some_and(|of| of.name == name))
+    });
+    let newest = all.into_iter().max_by_key(|request| (request.metadata.creation_timestamp.clone(), !is_over(request)))?;
+    newest.metadata.name.clone()
+}
+
+/// Withdraws it on behalf of its requester. Of an answer and a withdrawal the first wins; the loser changes nothing.
+pub async fn cancel(gateway: &Gateway, who: &Principal, key: &Key, reason: &str) -> Result<(), Failure> {
+    const WHAT: &str = "the attention request could not be cancelled";
+    let api: Api<AttentionRequest> = Api::namespaced(gateway.client.clone(), &key.0);
+    let patch = json!({"spec": {"cancel": Cancel { reason: Some(reason.to_owned()), by: Some(who.to_api()) }}});
+    let params = PatchParams { field_manager: Some(crate::gateway::MANAGER.to_owned()), ..PatchParams::default() };
+    match timed(WHAT, api.patch(&key.1, &params, &Patch::Merge(&patch))).await? {
+        Ok(stored) => {
+            gateway.hub.requests.offer(stored);
+            Ok(())
+        }
+        // Answered, cancelled or settled before.
+        Err(kube::Error::Api(status)) if status.code == 404 || (status.code == 422 && status.message.contains("already")) => Ok(()),
+        Err(error) => Err(Failure::api(WHAT, &error)),
+    }
+}
+
+/// Whether the request can still be withdrawn.
+#[must_use]
+pub fn is_open(request: &AttentionRequest) -> bool {
+    matches!(progress(request), Progress::New | Progress::Open)
+}
