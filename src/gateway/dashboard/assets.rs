@@ -42,6 +42,11 @@ pub fn url(name: &str) -> String {
     format!("/assets/{}/{name}", *VERSION)
 }
 
+/// `GET /favicon.ico`, which browsers ask for by themselves.
+pub async fn icon() -> Response {
+    serve(Path((VERSION.clone(), "icon.svg".to_owned()))).await
+}
+
 /// `GET /assets/{version}/{name}`.
 pub async fn serve(Path((version, name)): Path<(String, String)>) -> Response {
     let Some((_, kind, content)) = FILES.iter().find(|(known, _, _)| *known == name) else {

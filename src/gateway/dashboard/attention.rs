@@ -3,7 +3,7 @@
 use super::icons;
 use super::model::{self, Request};
 use super::text::plain;
-use crate::api::v1alpha1::{AttentionRequest, BrowserSession};
+use crate::api::v1alpha1::{AttentionRequest, BrowserSession, Mode};
 use k8s_openapi::jiff::Timestamp;
 use maud::{Markup, html};
 
@@ -145,17 +145,23 @@ fn place(item: &Item<'_>) -> Markup {
 pub fn mode_tag(object: &AttentionRequest) -> Markup {
     let mode = object.spec.mode;
     html! {
-        span.tag .info[mode == crate::api::v1alpha1::Mode::Takeover] title=(match mode {
-            crate::api::v1alpha1::Mode::Takeover => "You may drive the browser",
-            crate::api::v1alpha1::Mode::Notify => "View only",
-        }) { (match mode { crate::api::v1alpha1::Mode::Takeover => "✋ ", crate::api::v1alpha1::Mode::Notify => "👁 " }) (model::mode(mode)) }
+        span.tag .info[mode == Mode::Takeover] title=(match mode {
+            Mode::Takeover => "You may drive the browser",
+            Mode::Notify => "View only",
+        }) { @match mode { Mode::Takeover => (icons::hand()), Mode::Notify => (icons::eye()) }
+            (model::mode(mode)) }
     }
 }
 
 /// How it ended, as sign, word and colour.
 pub fn outcome(ending: model::Ending) -> Markup {
-    let (look, sign) = ending.look();
-    html! { span class={ "tag " (look) } { span aria-hidden="true" { (sign) } (ending.word()) } }
+    let sign = match ending {
+        model::Ending::Resolved => icons::check(),
+        model::Ending::Rejected => icons::cross(),
+        model::Ending::TimedOut => icons::hourglass(),
+        model::Ending::Cancelled => icons::dash(),
+    };
+    html! { span class={ "tag " (ending.look()) } { (sign) (ending.word()) } }
 }
 
 /// The countdown.

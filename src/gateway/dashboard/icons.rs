@@ -2,6 +2,8 @@
 
 use maud::{Markup, PreEscaped, html};
 
+const MARK: &str = r#"<path d="M7 12V6.5a1.5 1.5 0 0 1 3 0V11m0-.5v-6a1.5 1.5 0 0 1 3 0V11m0-.5v-5a1.5 1.5 0 0 1 3 0V12m0-1.5V8.5a1.5 1.5 0 0 1 3 0V15a6 6 0 0 1-6 6h-1.5a6 6 0 0 1-4.7-2.3L4.3 14.2a1.6 1.6 0 0 1 2.4-2.1L8 13.5"/>"#;
+
 fn sign(size: u8, path: &'static str) -> Markup {
     html! {
         svg width=(size) height=(size) viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.8"
@@ -11,10 +13,7 @@ fn sign(size: u8, path: &'static str) -> Markup {
 
 /// Beckon's mark: a raised hand.
 pub fn mark() -> Markup {
-    sign(
-        28,
-        r#"<path d="M7 12V6.5a1.5 1.5 0 0 1 3 0V11m0-.5v-6a1.5 1.5 0 0 1 3 0V11m0-.5v-5a1.5 1.5 0 0 1 3 0V12m0-1.5V8.5a1.5 1.5 0 0 1 3 0V15a6 6 0 0 1-6 6h-1.5a6 6 0 0 1-4.7-2.3L4.3 14.2a1.6 1.6 0 0 1 2.4-2.1L8 13.5"/>"#,
-    )
+    sign(28, MARK)
 }
 
 /// The Attention page.
@@ -40,6 +39,31 @@ pub fn clock() -> Markup {
 /// Nothing to do.
 pub fn calm() -> Markup {
     sign(44, r#"<circle cx="12" cy="12" r="9"/><path d="m8 12.5 2.8 2.8L16 9.800"/>"#)
+}
+
+/// A request that lets a person drive.
+pub fn hand() -> Markup {
+    sign(14, MARK)
+}
+
+/// A request that lets a person look.
+pub fn eye() -> Markup {
+    sign(14, r#"<path d="M2.5 12S6 5.5 12 5.5 21.5 12 21.5 12 18 18.5 12 18.5 2.5 12 2.5 12"/><circle cx="12" cy="12" r="2.8"/>"#)
+}
+
+/// Resolved.
+pub fn check() -> Markup {
+    sign(14, r#"<path d="m5 12.5 4.5 4.5L19 7"/>"#)
+}
+
+/// Rejected.
+pub fn cross() -> Markup {
+    sign(14, r#"<path d="m6 6 12 12M18 6 6 18"/>"#)
+}
+
+/// Cancelled.
+pub fn dash() -> Markup {
+    sign(14, r#"<path d="M6 12h12"/>"#)
 }
 
 /// A deadline.

@@ -52,6 +52,7 @@ pub fn router(site: &Site) -> Router {
         .layer(from_fn_with_state(site.clone(), guard::renew));
     Router::new()
         .route("/assets/{version}/{name}", get(assets::serve))
+        .route("/favicon.ico", get(assets::icon))
         .merge(pages)
         .layer(from_fn_with_state(site.clone(), guard::guard))
         .with_state(site.clone())

@@ -30,13 +30,13 @@ impl Ending {
         }
     }
 
-    /// The class of its tag, and the sign that goes with the word.
-    pub const fn look(self) -> (&'static str, &'static str) {
+    /// The class of its tag.
+    pub const fn look(self) -> &'static str {
         match self {
-            Self::Resolved => ("good", "✓"),
-            Self::Rejected => ("bad", "✕"),
-            Self::TimedOut => ("warn", "⌛"),
-            Self::Cancelled => ("", "–"),
+            Self::Resolved => "good",
+            Self::Rejected => "bad",
+            Self::TimedOut => "warn",
+            Self::Cancelled => "",
         }
     }
 }

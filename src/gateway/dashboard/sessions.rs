@@ -37,7 +37,7 @@ pub fn card(session: &BrowserSession, now: Timestamp) -> Markup {
             div.body {
                 div.tags {
                     span class={ "tag " (look) } { (word) }
-                    @if open > 0 { span.tag.warn { "✋ " (open) " open" } }
+                    @if open > 0 { span.tag.warn { (icons::hand()) (open) " open" } }
                     @if let Some(holder) = status.and_then(|s| s.control.as_ref()?.holder.as_deref()) { span.tag.other { bdi { (plain(holder)) } " is driving" } }
                 }
                 a.row-link href=(format!("/sessions/{namespace}/{name}")) { (name) }
@@ -102,7 +102,7 @@ pub fn banner(open: &[Item<'_>]) -> Markup {
         div #banner role="region" aria-label="Open requests of this session" {
             @for item in open {
                 p.banner data-request {
-                    "✋ " a dir="auto" href=(format!("/attention/{}/{}", item.view.namespace, item.view.name)) { (plain(&item.view.title)) }
+                    (icons::hand()) a dir="auto" href=(format!("/attention/{}/{}", item.view.namespace, item.view.name)) { (plain(&item.view.title)) }
                     @if let Some(deadline) = item.view.deadline { span data-until=(deadline.as_millisecond()) {} }
                 }
             }

@@ -51,10 +51,10 @@ const UNKNOWN: &str = "It could not be checked, because the API server did not a
 
 /// `POST /login`, from our own form alone.
 pub async fn sign_in(State(site): State<Site>, headers: HeaderMap, Form(shown): Form<Shown>) -> Response {
-    if let Err(foreign) = origin::own(&headers, &site.gateway.settings) {
-        return Problem::from(foreign).into_response();
-    }
     let next = safe(shown.next.as_deref());
+    if let Err(foreign) = origin::own(&headers, &site.gateway.settings) {
+        return (StatusCode::FORBIDDEN, login::form(&next, Some(&foreign.to_string()))).into_response();
+    }
     if let Some(code) = shown.code {
         return match links::take(&site, &code, clock::now()).await {
             Ok(Some(who)) => enter(&site, who, &next),

@@ -43,27 +43,33 @@ pub async fn open(
         Means::Cookie(_) => origin::own(&headers, &site.gateway.settings)?,
         Means::Token => "",
     };
-    use_up(&site, &asked.ticket, &caller, &session.uid().unwrap_or_default(), origin).await?;
+    let id = check(&site, &asked.ticket, &caller, &session.uid().unwrap_or_default(), origin)?;
     control::must_view(&site, &caller.who, &session).await?;
     let place = Arc::clone(&site.viewers)
         .try_acquire_owned()
         .map_err(|_| Problem::unavailable("this gateway shows as many live views as it can: try again later"))?;
     let driver = site.gateway.drivers.of(&session).await?;
     let upstream = driver.live().await?;
+    use_up(&site, &id).await?;
     Ok(upgrade.max_message_size(MAX_COMMAND_BYTES).max_frame_size(MAX_COMMAND_BYTES).on_upgrade(move |socket| async move {
         relay::run(site, caller, session, upstream, socket).await;
         drop(place);
     }))
 }
 
-async fn use_up(site: &Site, ticket: &str, caller: &Caller, session: &str, origin: &str) -> Result<(), Problem> {
-    let refused = |error: TicketError| {
-        let status = if error == TicketError::Unknown { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::FORBIDDEN };
-        Problem::new(status, "TICKET_REFUSED", error.to_string())
-    };
+fn refused(error: TicketError) -> Problem {
+    let status = if error == TicketError::Unknown { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::FORBIDDEN };
+    Problem::new(status, "TICKET_REFUSED", error.to_string())
+}
+
+fn check(site: &Site, ticket: &str, caller: &Caller, session: &str, origin: &str) -> Result<String, Problem> {
+    Ticket::check(ticket, &site.ticket_key, &caller.binding(), session, origin, clock::now()).map_err(refused)
+}
+
+/// Last of all: a ticket that opened nothing can be shown again.
+async fn use_up(site: &Site, id: &str) -> Result<(), Problem> {
     let now = clock::now();
-    let id = Ticket::check(ticket, &site.ticket_key, &caller.binding(), session, origin, now).map_err(refused)?;
-    match site.marks.set(Mark::Ticket, &id, now.saturating_add(LIFE).unwrap_or(now), None).await {
+    match site.marks.set(Mark::Ticket, id, now.saturating_add(LIFE).unwrap_or(now), None).await {
         Ok(true) => Ok(()),
         Ok(false) => Err(refused(TicketError::Used)),
         Err(error) => {

@@ -21,8 +21,8 @@ export class Problem extends Error {
 }
 
 /** Calls the JSON API. */
-export async function api(method, path, body) {
-  const abort = AbortSignal.timeout(20_000);
+export async function api(method, path, body, within = 20_000) {
+  const abort = AbortSignal.timeout(within);
   let reply;
   try {
     reply = await fetch(`/api/v1${path}`, {

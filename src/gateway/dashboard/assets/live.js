@@ -66,6 +66,7 @@ export class LiveView {
       }
       this.connected = false;
       if (this.ended) return;
+      if (!this.lastFrame) this.plate("Waiting for the browser", "It has not answered yet. This page keeps trying.");
       this.show();
       if (Date.now() - began > 10_000) wait = 500;
       await pause(wait + Math.random() * 250);
@@ -134,7 +135,7 @@ export class LiveView {
         if (width !== this.page.width || height !== this.page.height || !this.lastFrame) { this.page = { width, height }; this.fit(); }
         this.lastFrame = Date.now();
         this.root.dataset.sequence = sequence;
-        if (this.noPicture) { this.noPicture = false; this.clearOver(); }
+        if (this.noPicture) this.clearOver();
       } catch { /* A frame that can't be decoded is skipped; the next one replaces it. */ }
       this.send({ type: "drawn", sequence });
     }
@@ -164,7 +165,6 @@ export class LiveView {
       case "refused": this.refused(event); break;
       case "no_picture": {
         const [title, text] = NO_PICTURE[event.why] ?? ["No picture", event.why];
-        this.noPicture = true;
         this.plate(title, text);
         break;
       }
@@ -222,10 +222,12 @@ export class LiveView {
   }
 
   plate(title, text) {
+    this.noPicture = true;
     this.over.replaceChildren(element("div", { class: "plate" }, element("b", {}, title), element("span", {}, text)));
   }
 
   clearOver() {
+    this.noPicture = false;
     this.over.replaceChildren();
     if (this.lease) this.hands.focus();
   }
@@ -236,7 +238,7 @@ export class LiveView {
     this.taking = true;
     this.show();
     try {
-      const grant = await api("POST", `/sessions${this.path}/control/take`, this.request ? { request: this.request } : {});
+      const grant = await api("POST", `/sessions${this.path}/control/take`, this.request ? { request: this.request } : {}, 70_000);
       this.lease = grant.lease;
       this.epoch = grant.epoch;
       this.ceiling = Date.parse(grant.ceiling);
