@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"beckon.dev/beckon/tests/cluster/internal/environment"
 	"beckon.dev/beckon/tests/cluster/internal/nodeexec"
@@ -53,6 +54,9 @@ func (w *worker) prepare(ctx context.Context, c *container) (nodeexec.Spec, bool
 
 func (w *worker) spec(ctx context.Context, c *container) (nodeexec.Spec, error) {
 	pod := w.current()
+	if c.init && podutil.IsRestartableInitContainer(c.spec) {
+		return nodeexec.Spec{}, errors.New("this node has no restartable init containers")
+	}
 	image, err := w.image(c.spec.Image)
 	if err != nil {
 		return nodeexec.Spec{}, err
