@@ -44,6 +44,11 @@ pub fn test(args: &TestArgs) -> Result<bool> {
     if args.set_up_only {
         return Ok(true);
     }
+    let compiled = run::compile(&tiers)?;
+    if !compiled.failed.is_empty() {
+        print("0 passed, 1 failed");
+        return Ok(false);
+    }
     let (_plane, environment) = match programs.filter(|_| tiers.iter().any(|tier| tier.shares_control_plane())) {
         Some(programs) => {
             let shared = Shared::start(&programs)?;
@@ -100,7 +105,6 @@ struct Shared {
 impl Shared {
     fn start(programs: &Programs) -> Result<Self> {
         let step = Step::start("starting the control plane that the suites share");
-        let beckon = crate::up::build_beckon()?;
         let dir = std::env::temp_dir().join(format!("beckon-test-plane-{}", std::process::id()));
         private_dir(&dir)?;
         let has = |program| programs.has(program);
@@ -108,7 +112,7 @@ impl Shared {
             Options { controller_manager: has("kube-controller-manager"), scheduler: has("kube-scheduler"), ..Options::default() };
         let plane = ControlPlane::start(&dir, programs, &options).context("the shared control plane")?;
         let what = What { policies: true, users: true, mutating_policies: true };
-        install::install(&beckon, &|| plane.kubectl([] as [&str; 0]), &what)?;
+        install::install(&crate::up::beckon(), &|| plane.kubectl([] as [&str; 0]), &what)?;
         step.done();
         Ok(Self { plane, dir })
     }

@@ -82,6 +82,32 @@ pub fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
+/// The flags of `cargo test` for the test targets of these tiers.
+fn targets(tiers: &[Tier]) -> Result<Vec<OsString>> {
+    let mut flags: Vec<OsString> = Vec::new();
+    for tier in tiers {
+        if *tier == Tier::Unit {
+            flags.extend(["--lib", "--bins"].map(OsString::from));
+        }
+        for target in tier.targets()? {
+            flags.extend(["--test".into(), target.into()]);
+        }
+    }
+    Ok(flags)
+}
+
+/// Compiles all that these tiers run, at once.
+pub fn compile(tiers: &[Tier]) -> Result<Counts> {
+    let mut counts = Counts::default();
+    let targets = targets(tiers)?;
+    if !targets.is_empty() {
+        let mut command = Command::new(cargo());
+        command.current_dir(repository()).args(["test", "--workspace", "--no-run", "--quiet"]).args(targets);
+        counts.check("compiling Beckon and the suites", &mut command)?;
+    }
+    Ok(counts)
+}
+
 /// Runs a tier.
 pub fn tier(tier: Tier, args: &TestArgs, environment: &[(&str, OsString)]) -> Result<Counts> {
     let mut counts = Counts::default();
@@ -96,13 +122,7 @@ pub fn tier(tier: Tier, args: &TestArgs, environment: &[(&str, OsString)]) -> Re
         }
         _ => {}
     }
-    let mut targets: Vec<OsString> = Vec::new();
-    if tier == Tier::Unit {
-        targets.extend(["--lib", "--bins"].map(OsString::from));
-    }
-    for target in tier.targets()? {
-        targets.extend(["--test".into(), target.into()]);
-    }
+    let targets = targets(&[tier])?;
     if targets.is_empty() {
         say("there are no such tests yet");
         return Ok(counts);

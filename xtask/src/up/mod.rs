@@ -15,7 +15,7 @@ mod worker;
 
 pub use args::{DirArgs, UpArgs};
 pub use down::down;
-pub use run::build_beckon;
+pub use run::beckon;
 pub use state::{Recorded, State};
 pub use status::status;
 

@@ -74,8 +74,8 @@ Beckon is up.
     {client}
 
   kubectl     export KUBECONFIG={kubeconfig} PATH={bin}:$PATH
-    kubectl --context operator get attn
-    kubectl --context operator attention list",
+    kubectl get attn --context operator
+    kubectl attention list --context operator",
         dashboard = text("dashboardURL"),
         mcp = text("mcpURL"),
         kubeconfig = text("kubeconfig"),

@@ -56,7 +56,7 @@ fn given_beckon() -> Option<PathBuf> {
 }
 
 /// Where `beckon` is, once it is built.
-fn beckon() -> PathBuf {
+pub fn beckon() -> PathBuf {
     let target = || std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
     given_beckon().unwrap_or_else(|| target().join("debug/beckon"))
 }
