@@ -2,6 +2,7 @@
 
 use super::cdp::{Cdp, CdpError};
 use super::control::Control;
+use super::hands::Ask;
 use super::live::Live;
 use super::sandbox::Sandbox;
 use super::tabs::Tabs;
@@ -11,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
 use tokio::time::timeout;
 
 /// How long Chromium may take to say that it lives.
@@ -27,6 +28,8 @@ pub struct Driver {
     pub control: Arc<Control>,
     /// The live view.
     pub live: Arc<Live>,
+    /// The way for a person's input.
+    pub hands: mpsc::Sender<Ask>,
     /// The agent's actions take turns.
     pub turn: Mutex<()>,
     /// What isolates the browser.

@@ -135,10 +135,10 @@ async fn attempt(args: &BrowserArgs, reaper: &Reaper, home: &Home, binary: &Path
     Err(failed(problem))
 }
 
-/// The pipe closes a moment before the process is reaped.
-async fn ended(process: &Process) -> String {
+/// How it ended, once its pipe has closed.
+pub async fn ended(process: &Process) -> String {
     match timeout(Duration::from_secs(1), process.ended()).await {
-        Ok(end) => end.to_string(),
+        Ok(end) => told(end),
         Err(_) => "it closed its debugging pipe".to_owned(),
     }
 }
@@ -181,12 +181,13 @@ fn listen(stderr: ChildStderr, kept: Arc<Mutex<String>>) -> tokio::task::JoinHan
     })
 }
 
-/// What to say when a running Chromium has died.
+/// How a Chromium ended, for a person.
 #[must_use]
-pub fn died(end: End) -> String {
-    let hint = match end {
-        End::Signalled(nix::sys::signal::Signal::SIGKILL) => "; the kernel does that when memory runs out: see the pod's memory limit",
-        _ => "",
-    };
-    format!("Chromium died: {end}{hint}")
+pub fn told(end: End) -> String {
+    match end {
+        End::Signalled(nix::sys::signal::Signal::SIGKILL) => {
+            format!("{end}; the kernel does that when memory runs out: see the pod's memory limit")
+        }
+        end => end.to_string(),
+    }
 }

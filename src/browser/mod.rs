@@ -6,6 +6,8 @@ mod command_line;
 mod control;
 mod driver;
 mod error;
+mod hands;
+mod input;
 mod keys;
 mod launch;
 mod live;
@@ -80,18 +82,23 @@ async fn serve(args: BrowserArgs) -> Result<(), Failure> {
         () = stop.cancelled() => return Ok(()),
     };
     let control = Control::new(tabs.clone());
-    let live = Arc::new(Live::default());
-    let driver = Arc::new(Driver { cdp, tabs, control, live, turn: Mutex::new(()), sandbox, product });
+    let live = Live::new();
+    let hands = hands::start(control.clone(), tabs.clone(), live.clone(), stop.clone());
+    let driver = Arc::new(Driver { cdp, tabs, control, live, hands, turn: Mutex::new(()), sandbox, product });
     if let Some(tab) = driver.tabs.active_tab().filter(|_| first.as_str() != "about:blank") {
         drop(tab.session.fire("Page.navigate", &json!({ "url": first.as_str() })));
     }
     tracing::info!(product = driver.product, sandbox = driver.sandbox.tier, pid = process.pid(), %address, "serving the driver API");
-    let tasks = [tokio::spawn(driver.control.clone().run(stop.clone()))];
+    let tasks = [
+        tokio::spawn(driver.control.clone().run(stop.clone())),
+        tokio::spawn(live::cast(driver.live.clone(), driver.tabs.clone(), stop.clone())),
+    ];
     let serving = server.run(driver.clone(), stop.clone());
     let result = tokio::select! {
         served = serving => served.map_err(setup),
-        end = process.ended() => Err((EXIT_DIED, launch::died(end))),
-        () = driver.cdp.closed() => Err((EXIT_DIED, "Chromium died: it closed its debugging pipe".to_owned())),
+        end = process.ended() => Err((EXIT_DIED, format!("Chromium died: {}", launch::told(end)))),
+        // The pipe closes a moment before the process is reaped.
+        () = driver.cdp.closed() => Err((EXIT_DIED, format!("Chromium died: {}", launch::ended(&process).await))),
     };
     for task in tasks {
         task.abort();

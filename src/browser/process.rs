@@ -171,7 +171,7 @@ impl Process {
     /// Ends it in order, then by force, and everything that it started.
     pub async fn stop(&self) {
         if self.ended.borrow().is_none() {
-            drop(kill(self.pid, Signal::SIGTERM));
+            let _ = kill(self.pid, Signal::SIGTERM);
             if timeout(ORDERLY, self.ended()).await.is_err() {
                 tracing::warn!("Chromium did not end in time and is killed");
             }
@@ -181,7 +181,7 @@ impl Process {
 
     /// Kills it and everything that it started.
     pub async fn kill_tree(&self) {
-        drop(killpg(self.pid, Signal::SIGKILL));
+        let _ = killpg(self.pid, Signal::SIGKILL);
         let deadline = Instant::now() + KILLED;
         loop {
             let left = descendants(std::process::id());
@@ -189,7 +189,7 @@ impl Process {
                 return;
             }
             for pid in left {
-                drop(kill(Pid::from_raw(pid), Signal::SIGKILL));
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             }
             sleep(Duration::from_millis(10)).await;
         }

@@ -2,19 +2,22 @@
 
 use super::driver::Driver;
 use super::error::Refused;
+use super::live;
 use super::tools;
 use crate::api::v1alpha1::Viewport;
 use crate::driver::{
-    ControlGrant, ControlState, DriverErrorCode, DriverState, HEALTH_PATH, RELEASE_PATH, RENEW_PATH, RESIZE_PATH, ReleaseControl,
-    RenewControl, ResizeViewport, SECRET_CERTIFICATE, SECRET_KEY, SECRET_TOKEN, STATE_PATH, TAKE_PATH, TOOLS_PATH, TakeControl, ToolReply,
+    ControlGrant, ControlState, DriverErrorCode, DriverState, HEALTH_PATH, LIVE_PATH, MAX_COMMAND_BYTES, RELEASE_PATH, RENEW_PATH,
+    RESIZE_PATH, ReleaseControl, RenewControl, ResizeViewport, SECRET_CERTIFICATE, SECRET_KEY, SECRET_TOKEN, STATE_PATH, TAKE_PATH,
+    TOOLS_PATH, TakeControl, ToolReply,
 };
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Path, Request, State};
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::{DefaultBodyLimit, FromRef, Path, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use axum::{Json, Router};
 use axum_server::Handle;
 use axum_server::accept::NoDelayAcceptor;
@@ -111,14 +114,21 @@ impl Server {
             watch.cancelled().await;
             ending.graceful_shutdown(Some(GRACE));
         });
-        let service = router(driver, self.token).into_make_service();
+        let service = router(Serving { driver, stop }, self.token).into_make_service();
         // Without it a reply waits for the acknowledgement of the one before.
         let acceptor = RustlsAcceptor::new(self.tls).acceptor(NoDelayAcceptor::new());
         axum_server::from_tcp(self.listener)?.acceptor(acceptor).handle(handle).serve(service).await
     }
 }
 
-fn router(driver: Arc<Driver>, token: Arc<[u8]>) -> Router {
+/// What every path can reach.
+#[derive(Clone, FromRef)]
+struct Serving {
+    driver: Arc<Driver>,
+    stop: CancellationToken,
+}
+
+fn router(serving: Serving, token: Arc<[u8]>) -> Router {
     let private = Router::new()
         .route(STATE_PATH, get(state))
         .route(&format!("{TOOLS_PATH}/{{tool}}"), post(tool))
@@ -126,10 +136,11 @@ fn router(driver: Arc<Driver>, token: Arc<[u8]>) -> Router {
         .route(RENEW_PATH, post(renew))
         .route(RELEASE_PATH, post(release))
         .route(RESIZE_PATH, post(resize))
+        .route(LIVE_PATH, any(watch))
         .fallback(|| async { Refused::new(DriverErrorCode::NotFound, "There is no such path.") })
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .layer(middleware::from_fn_with_state(token, authenticate));
-    Router::new().route(HEALTH_PATH, get(health)).merge(private).with_state(driver)
+    Router::new().route(HEALTH_PATH, get(health)).merge(private).with_state(serving)
 }
 
 async fn authenticate(State(token): State<Arc<[u8]>>, request: Request, next: Next) -> Response {
@@ -179,6 +190,10 @@ async fn release(State(driver): State<Arc<Driver>>, body: Bytes) -> Result<Json<
 async fn resize(State(driver): State<Arc<Driver>>, body: Bytes) -> Result<Json<Viewport>, Refused> {
     let wanted: ResizeViewport = parse(&body)?;
     Ok(Json(driver.resize(wanted).await?))
+}
+
+async fn watch(State(driver): State<Arc<Driver>>, State(stop): State<CancellationToken>, upgrade: WebSocketUpgrade) -> Response {
+    upgrade.max_message_size(MAX_COMMAND_BYTES).max_frame_size(MAX_COMMAND_BYTES).on_upgrade(move |socket| live::view(socket, driver, stop))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {

@@ -258,11 +258,11 @@ impl Writer<'_> {
             let element = Element { session: document.session.clone(), node: backend, root: document.root.clone(), role };
             let number = self.references.number(element);
             // Writing to a string does not fail.
-            drop(write!(line, " [ref=e{number}]"));
+            let _ = write!(line, " [ref=e{number}]");
         }
         let value = value(node);
         if !value.is_empty() && value != name {
-            drop(write!(line, ": {value}"));
+            let _ = write!(line, ": {value}");
         }
         self.line(depth, &line);
         if let Some(embedded) = node.backend.and_then(|backend| document.embedded.get(&backend)) {
@@ -303,17 +303,21 @@ fn label(node: &Node, name: &str) -> String {
     };
     let mut line = role.to_owned();
     if !name.is_empty() {
-        drop(write!(line, " {}", Value::from(name)));
+        let _ = write!(line, " {}", Value::from(name));
     }
     for state in ["disabled", "required", "readonly", "focused", "selected", "modal", "busy"] {
         if node.is(state) {
-            drop(write!(line, " [{state}]"));
+            let _ = write!(line, " [{state}]");
         }
     }
     for state in ["checked", "pressed"] {
         match node.property(state).and_then(Value::as_str) {
-            Some("true") => drop(write!(line, " [{state}]")),
-            Some("mixed") => drop(write!(line, " [{state}=mixed]")),
+            Some("true") => {
+                let _ = write!(line, " [{state}]");
+            }
+            Some("mixed") => {
+                let _ = write!(line, " [{state}=mixed]");
+            }
             _ => {}
         }
     }
@@ -324,7 +328,7 @@ fn label(node: &Node, name: &str) -> String {
         line.push_str(" [invalid]");
     }
     if let Some(level) = node.property("level").and_then(Value::as_i64) {
-        drop(write!(line, " [level={level}]"));
+        let _ = write!(line, " [level={level}]");
     }
     line
 }

@@ -1,0 +1,273 @@
+//! The one way for a person's input into the page. Each event is checked against the lease; none is waited for.
+//!
+//! Where many moves come, one is under way and the newest waits; before anything else it goes out, so that a click behind 300
+//! moves arrives at once. When the gate closes, or the holder's connection ends, everything held is let go.
+
+use super::cdp::{CdpError, Session};
+use super::control::Control;
+use super::input::{self, Action, Held, Send};
+use super::live::Live;
+use super::tab::Tab;
+use super::tabs::Tabs;
+use crate::driver::{InputEvent, LiveEvent};
+use serde_json::{Value, json};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+/// Messages that wait for the hands.
+const QUEUE: usize = 256;
+/// A page that is busy for longer gets the next move all the same.
+const UNDER_WAY: Duration = Duration::from_secs(5);
+
+/// What a viewer asks the hands to do.
+pub struct Ask {
+    /// The lease that it quotes.
+    pub lease: String,
+    /// What.
+    pub deed: Deed,
+    /// Where a refusal goes; a full queue loses it.
+    pub back: mpsc::Sender<LiveEvent>,
+}
+
+/// What the hands can do.
+pub enum Deed {
+    /// Input for the shown page.
+    Input(Vec<InputEvent>),
+    /// An answer to the open dialog.
+    Dialog(bool, Option<String>),
+    /// Another tab.
+    Tab(String),
+    /// The viewer of that lease has gone.
+    Gone,
+}
+
+type UnderWay = Pin<Box<dyn Future<Output = ()> + std::marker::Send>>;
+
+/// The hands of this session.
+pub struct Hands {
+    control: Arc<Control>,
+    tabs: Arc<Tabs>,
+    live: Arc<Live>,
+    lease: String,
+    held: Held,
+    /// The tab that holds what is held.
+    tab: Option<Arc<Tab>>,
+    moving: Option<UnderWay>,
+    next_move: Option<Send>,
+    wheeling: Option<UnderWay>,
+    next_wheel: Option<(Value, f64, f64)>,
+}
+
+/// Starts the hands.
+pub fn start(control: Arc<Control>, tabs: Arc<Tabs>, live: Arc<Live>, stop: CancellationToken) -> mpsc::Sender<Ask> {
+    let (asks, queue) = mpsc::channel(QUEUE);
+    let hands = Hands {
+        control,
+        tabs,
+        live,
+        lease: String::new(),
+        held: Held::default(),
+        tab: None,
+        moving: None,
+        next_move: None,
+        wheeling: None,
+        next_wheel: None,
+    };
+    tokio::spawn(hands.run(queue, stop));
+    asks
+}
+
+impl Hands {
+    async fn run(mut self, mut queue: mpsc::Receiver<Ask>, stop: CancellationToken) {
+        let mut gate = self.control.gate.subscribe();
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                changed = gate.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    if !*gate.borrow_and_update() {
+                        self.let_go();
+                    }
+                }
+                () = done(&mut self.moving) => {
+                    self.moving = None;
+                    self.go_on();
+                }
+                () = done(&mut self.wheeling) => {
+                    self.wheeling = None;
+                    self.go_on();
+                }
+                ask = queue.recv() => match ask {
+                    Some(ask) => self.take(ask),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    fn take(&mut self, ask: Ask) {
+        let refuse = |code: &str, message: &str| {
+            drop(ask.back.try_send(LiveEvent::Refused { code: code.to_owned(), message: message.to_owned() }));
+        };
+        match &ask.deed {
+            Deed::Gone if ask.lease == self.lease => return self.let_go(),
+            Deed::Gone => return,
+            Deed::Input(events) if events.len() > input::MOST_EVENTS => return refuse("BAD_MESSAGE", "events: must be at most 64"),
+            Deed::Input(events) => {
+                if let Some(what) = events.iter().find_map(|event| input::check(event).err()) {
+                    return refuse("BAD_MESSAGE", what);
+                }
+            }
+            Deed::Dialog(..) | Deed::Tab(_) => {}
+        }
+        if ask.lease.is_empty() {
+            return refuse("NO_LEASE", "Take control first.");
+        }
+        match ask.deed {
+            Deed::Input(events) => {
+                for event in events {
+                    if self.control.admit_input(&ask.lease).is_err() {
+                        return refuse("LEASE_ENDED", "Control has ended; nothing reached the page.");
+                    }
+                    self.new_hands(&ask.lease);
+                    self.event(&event);
+                }
+                self.live.acted();
+            }
+            Deed::Dialog(..) | Deed::Tab(_) if self.control.admit_input(&ask.lease).is_err() => {
+                refuse("LEASE_ENDED", "Control has ended; nothing reached the page.");
+            }
+            Deed::Dialog(accept, text) => {
+                self.live.acted();
+                self.answer(accept, text);
+            }
+            Deed::Tab(id) => {
+                self.let_go();
+                if !self.tabs.activate(&id) {
+                    refuse("BAD_MESSAGE", "id: there is no such tab");
+                }
+            }
+            Deed::Gone => {}
+        }
+    }
+
+    /// Another lease, or another tab, starts with nothing held.
+    fn new_hands(&mut self, lease: &str) {
+        let active = self.tabs.active_tab();
+        let same_tab = match (&self.tab, &active) {
+            (Some(held), Some(active)) => held.id == active.id,
+            (None, None) => true,
+            _ => false,
+        };
+        if self.lease != lease || !same_tab {
+            self.let_go();
+            lease.clone_into(&mut self.lease);
+            self.tab = active;
+        }
+    }
+
+    fn event(&mut self, event: &InputEvent) {
+        let Some(tab) = self.tab.clone() else { return };
+        let action = self.held.translate(event);
+        // Nothing reaches a page whose dialog is open or whose renderer crashed; it would only pile up.
+        if tab.dialog.borrow().is_some() || tab.facts().crashed {
+            return;
+        }
+        match action {
+            Action::Move(send) if self.moving.is_some() => self.next_move = Some(send),
+            Action::Move(send) => self.moving = under_way(&tab.session, &send),
+            Action::Wheel { at, delta_x, delta_y } => {
+                let (x, y) = self.next_wheel.take().map_or((0.0, 0.0), |(_, x, y)| (x, y));
+                self.next_wheel = Some((at, x + delta_x, y + delta_y));
+                self.go_on();
+            }
+            Action::All(sends) => {
+                self.flush(&tab.session);
+                fire(&tab.session, &sends);
+            }
+        }
+    }
+
+    /// What waited goes out, if it may still.
+    fn go_on(&mut self) {
+        let Some(tab) = self.tab.clone() else { return };
+        if (self.next_move.is_some() || self.next_wheel.is_some()) && self.control.admit_input(&self.lease).is_err() {
+            self.let_go();
+            return;
+        }
+        if self.moving.is_none() {
+            self.moving = self.next_move.take().and_then(|send| under_way(&tab.session, &send));
+        }
+        if self.wheeling.is_none() {
+            self.wheeling = self.next_wheel.take().and_then(|wheel| under_way(&tab.session, &turned(wheel)));
+        }
+    }
+
+    /// What waited goes out before what comes now.
+    fn flush(&mut self, session: &Session) {
+        if let Some(send) = self.next_move.take() {
+            self.moving = under_way(session, &send);
+        }
+        if let Some(wheel) = self.next_wheel.take() {
+            self.wheeling = under_way(session, &turned(wheel));
+        }
+    }
+
+    fn let_go(&mut self) {
+        self.next_move = None;
+        self.next_wheel = None;
+        self.lease.clear();
+        let sends = self.held.release_all();
+        if let Some(tab) = self.tab.take() {
+            fire(&tab.session, &sends);
+        }
+    }
+
+    fn answer(&self, accept: bool, text: Option<String>) {
+        let Some(tab) = self.tabs.active_tab() else { return };
+        let mut params = json!({ "accept": accept });
+        if let (Some(text), Some(params)) = (text, params.as_object_mut()) {
+            params.insert("promptText".to_owned(), text.into());
+        }
+        fire(&tab.session, &[Send { method: "Page.handleJavaScriptDialog", params }]);
+    }
+}
+
+async fn done(under_way: &mut Option<UnderWay>) {
+    match under_way {
+        Some(reply) => reply.await,
+        None => std::future::pending().await,
+    }
+}
+
+fn turned((at, x, y): (Value, f64, f64)) -> Send {
+    let mut params = at;
+    if let Some(params) = params.as_object_mut() {
+        params.insert("deltaX".to_owned(), x.into());
+        params.insert("deltaY".to_owned(), y.into());
+    }
+    Send { method: "Input.dispatchMouseEvent", params }
+}
+
+fn under_way(session: &Session, send: &Send) -> Option<UnderWay> {
+    let reply = session.begin(send.method, &send.params).map_err(|error| lost(&error)).ok()?;
+    Some(Box::pin(async move { drop(reply.within::<Value>(UNDER_WAY).await) }))
+}
+
+fn fire(session: &Session, sends: &[Send]) {
+    for send in sends {
+        if let Err(error) = session.fire(send.method, &send.params) {
+            lost(&error);
+        }
+    }
+}
+
+fn lost(error: &CdpError) {
+    tracing::debug!(%error, "an event of a person did not reach the page");
+}

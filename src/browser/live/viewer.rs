@@ -1,0 +1,281 @@
+//! One viewer's connection: events and the newest frame out, bounded commands in.
+
+use super::super::driver::Driver;
+use super::super::hands::{Ask, Deed};
+use super::super::tab::Tab;
+use super::{Live, Looker, Shown};
+use crate::driver::{LiveCommand, LiveEvent};
+use axum::extract::ws::{Message, WebSocket};
+use bytes::Bytes;
+use futures::stream::{SplitSink, SplitStream};
+use futures::{SinkExt as _, StreamExt as _};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, interval, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+/// Refusals that wait for the socket.
+const BACK_QUEUE: usize = 16;
+/// Commands that wait for the viewer's own loop.
+const TOLD_QUEUE: usize = 64;
+/// Frames on their way to a viewer that says what it has drawn.
+const AHEAD: usize = 2;
+/// A viewer that draws nothing gets the next frame after this long all the same.
+const DRAW_LIMIT: Duration = Duration::from_secs(1);
+/// How often a silent viewer is asked whether it is there, and how long it may be silent.
+const PING: Duration = Duration::from_secs(10);
+const SILENCE: Duration = Duration::from_secs(30);
+/// A socket that takes nothing for this long is given up.
+const SEND_LIMIT: Duration = Duration::from_secs(20);
+
+/// What the reader tells the writer.
+enum Told {
+    Drawn(u32),
+    Visible(bool),
+}
+
+/// Serves a viewer until it goes or the driver stops.
+pub async fn view(socket: WebSocket, driver: Arc<Driver>, stop: CancellationToken) {
+    let (sink, stream) = socket.split();
+    let (back, backs) = mpsc::channel(BACK_QUEUE);
+    let (tell, told) = mpsc::channel(TOLD_QUEUE);
+    let writer = Writer::new(sink, driver.clone());
+    let reader = read(stream, &driver, back, tell);
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = reader => {}
+        () = writer.run(backs, told) => {}
+    }
+}
+
+/// The leases that a viewer quoted: what they hold is let go when it ends, however it ends.
+struct Quoted<'a> {
+    asks: &'a mpsc::Sender<Ask>,
+    back: mpsc::Sender<LiveEvent>,
+    lease: Option<String>,
+}
+
+impl Quoted<'_> {
+    fn gone(&mut self) {
+        let Some(lease) = self.lease.take() else { return };
+        let ask = Ask { lease, deed: Deed::Gone, back: self.back.clone() };
+        if let Err(mpsc::error::TrySendError::Full(ask)) = self.asks.try_send(ask) {
+            // The hands are busy with what came before.
+            let asks = self.asks.clone();
+            tokio::spawn(async move { drop(asks.send(ask).await) });
+        }
+    }
+}
+
+impl Drop for Quoted<'_> {
+    fn drop(&mut self) {
+        self.gone();
+    }
+}
+
+async fn read(mut stream: SplitStream<WebSocket>, driver: &Driver, back: mpsc::Sender<LiveEvent>, tell: mpsc::Sender<Told>) {
+    let mut quoted = Quoted { asks: &driver.hands, back: back.clone(), lease: None };
+    let refuse = |code: &str, message: &str| {
+        drop(back.try_send(LiveEvent::Refused { code: code.to_owned(), message: message.to_owned() }));
+    };
+    while let Ok(Some(Ok(message))) = timeout(SILENCE, stream.next()).await {
+        let text = match message {
+            Message::Text(text) => text,
+            Message::Close(_) => return,
+            Message::Binary(_) => {
+                refuse("BAD_MESSAGE", "commands are text");
+                continue;
+            }
+            Message::Ping(_) | Message::Pong(_) => continue,
+        };
+        let Ok(command) = serde_json::from_str::<LiveCommand>(&text) else {
+            refuse("BAD_MESSAGE", "the message is not one of the live view's");
+            continue;
+        };
+        let (lease, deed) = match command {
+            LiveCommand::Input { lease, events } => (lease, Deed::Input(events)),
+            LiveCommand::Dialog { lease, accept, text } => (lease, Deed::Dialog(accept, text)),
+            LiveCommand::Tab { lease, id } => (lease, Deed::Tab(id)),
+            LiveCommand::Drawn { sequence } => {
+                if tell.send(Told::Drawn(sequence)).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            LiveCommand::Visible { visible } => {
+                if tell.send(Told::Visible(visible)).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+        };
+        if quoted.lease.as_ref() != Some(&lease) {
+            quoted.gone();
+            quoted.lease = Some(lease.clone());
+        }
+        if driver.hands.try_send(Ask { lease, deed, back: back.clone() }).is_err() {
+            refuse("TOO_FAST", "The input comes too fast; some of it was lost.");
+        }
+    }
+}
+
+struct Writer {
+    sink: SplitSink<WebSocket, Message>,
+    driver: Arc<Driver>,
+    looker: Option<Looker>,
+    /// Frames that were sent and not drawn yet; only kept for a viewer that says what it draws.
+    ahead: VecDeque<u32>,
+    draws: bool,
+    last_sent: Instant,
+}
+
+/// What of the shown tab is watched.
+struct Watched {
+    dialog: watch::Receiver<Option<crate::driver::DialogInfo>>,
+    pointer: watch::Receiver<super::super::tab::Pointer>,
+}
+
+impl Watched {
+    fn of(tab: &Tab) -> Self {
+        let (mut dialog, mut pointer) = (tab.dialog.subscribe(), tab.pointer.subscribe());
+        dialog.mark_changed();
+        pointer.mark_changed();
+        Self { dialog, pointer }
+    }
+}
+
+impl Writer {
+    fn new(sink: SplitSink<WebSocket, Message>, driver: Arc<Driver>) -> Self {
+        let looker = Some(Looker::new(&driver.live));
+        Self { sink, driver, looker, ahead: VecDeque::new(), draws: false, last_sent: Instant::now() }
+    }
+
+    async fn run(mut self, mut backs: mpsc::Receiver<LiveEvent>, mut told: mpsc::Receiver<Told>) {
+        let driver = self.driver.clone();
+        let live: &Live = &driver.live;
+        let mut control = driver.control.state.subscribe();
+        let mut version = driver.tabs.version.subscribe();
+        let mut active = driver.tabs.active.subscribe();
+        let mut no_picture = live.no_picture.subscribe();
+        let mut shown = live.shown.subscribe();
+        control.mark_changed();
+        version.mark_changed();
+        active.mark_changed();
+        no_picture.mark_changed();
+        shown.mark_changed();
+        let mut watched: Option<Watched> = None;
+        let mut ping = interval(PING);
+        loop {
+            let ready = self.looker.is_some() && self.room();
+            let (dialog, pointer) = match &mut watched {
+                Some(Watched { dialog, pointer }) => (Some(dialog), Some(pointer)),
+                None => (None, None),
+            };
+            let sent = tokio::select! {
+                biased;
+                back = backs.recv() => match back {
+                    Some(event) => self.tell(&event).await,
+                    None => return,
+                },
+                _ = control.changed() => {
+                    let control = control.borrow_and_update().clone();
+                    self.tell(&LiveEvent::Control { control }).await
+                }
+                _ = active.changed() => {
+                    watched = active.borrow_and_update().as_deref().map(Watched::of);
+                    version.mark_changed();
+                    true
+                }
+                dialog = newest(dialog) => self.tell(&LiveEvent::Dialog { dialog }).await,
+                _ = version.changed() => {
+                    version.borrow_and_update();
+                    let page = driver.tabs.active_tab().map(|tab| tab.page()).unwrap_or_default();
+                    self.tell(&LiveEvent::Page { page, tabs: driver.tabs.list() }).await
+                }
+                told = told.recv() => match told {
+                    Some(Told::Drawn(sequence)) => {
+                        self.draws = true;
+                        self.ahead.retain(|sent| *sent > sequence);
+                        true
+                    }
+                    Some(Told::Visible(true)) if self.looker.is_none() => {
+                        self.looker = Some(Looker::new(&driver.live));
+                        self.ahead.clear();
+                        shown.mark_changed();
+                        true
+                    }
+                    Some(Told::Visible(true)) => true,
+                    Some(Told::Visible(false)) => {
+                        self.looker = None;
+                        true
+                    }
+                    None => return,
+                },
+                _ = no_picture.changed() => {
+                    let why = *no_picture.borrow_and_update();
+                    match why {
+                        Some(why) => self.tell(&LiveEvent::NoPicture { why: why.to_owned() }).await,
+                        None => true,
+                    }
+                }
+                pointer = newest(pointer) => {
+                    self.tell(&LiveEvent::Pointer { cursor: pointer.cursor, editable: pointer.editable }).await
+                }
+                _ = shown.changed(), if ready => {
+                    let frame = shown.borrow_and_update().clone();
+                    match frame {
+                        Some(frame) => self.frame(frame).await,
+                        None => true,
+                    }
+                }
+                () = sleep_until(self.last_sent + DRAW_LIMIT), if self.looker.is_some() && !ready => {
+                    self.ahead.clear();
+                    true
+                }
+                _ = ping.tick() => self.send(Message::Ping(Bytes::new())).await,
+            };
+            if !sent {
+                return;
+            }
+        }
+    }
+
+    fn room(&self) -> bool {
+        !self.draws || self.ahead.len() < AHEAD
+    }
+
+    async fn frame(&mut self, frame: Shown) -> bool {
+        if self.draws {
+            self.ahead.push_back(frame.sequence);
+        }
+        self.last_sent = Instant::now();
+        let sent = self.send(Message::Binary(frame.message)).await;
+        self.driver.live.took(frame.sequence);
+        sent
+    }
+
+    async fn tell(&mut self, event: &LiveEvent) -> bool {
+        match serde_json::to_string(event) {
+            Ok(text) => self.send(Message::Text(text.into())).await,
+            Err(_) => true,
+        }
+    }
+
+    async fn send(&mut self, message: Message) -> bool {
+        matches!(timeout(SEND_LIMIT, self.sink.send(message)).await, Ok(Ok(())))
+    }
+}
+
+/// The next value of what may not be watched now.
+async fn newest<T: Clone>(watched: Option<&mut watch::Receiver<T>>) -> T {
+    match watched {
+        Some(watched) => match watched.changed().await {
+            Ok(()) => watched.borrow_and_update().clone(),
+            // Its tab was closed; another becomes active.
+            Err(_) => std::future::pending().await,
+        },
+        None => std::future::pending().await,
+    }
+}

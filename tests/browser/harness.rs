@@ -1,0 +1,447 @@
+//! Starts `beckon browser` as a pod would and speaks its driver API.
+
+use beckon::driver::{self, ControlGrant, DriverState, FrameHeader, LiveCommand, LiveEvent, TakeControl, ToolReply};
+use bytes::Bytes;
+use futures::{SinkExt as _, StreamExt as _};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::rt::TokioIo;
+use rcgen::{CertificateParams, KeyPair};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::{Message, client::IntoClientRequest as _};
+
+pub const CHROMIUM: &str = "Chromium";
+pub const SHELL: &str = "HeadlessShell";
+pub const BOTH: [&str; 2] = [CHROMIUM, SHELL];
+const TOKEN: &str = "a-token-of-the-session-0123456789";
+/// Everything that is waited for comes within this.
+pub const SOON: Duration = Duration::from_secs(15);
+/// Chromium sandboxes nothing as root, so a test that runs as root starts the pod's process as the pod does.
+const POD_UID: u32 = 10001;
+/// Browsers at a time: a small machine runs more of them, but not in time.
+static TURNS: Semaphore = Semaphore::const_new(2);
+
+/// A copy of the binary that the pod's user can read.
+fn binary() -> &'static Path {
+    static COPY: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = COPY.get_or_init(|| {
+        let directory = readable_directory();
+        let path = directory.path().join("beckon");
+        fs::copy(env!("CARGO_BIN_EXE_beckon"), &path).unwrap();
+        (directory, path)
+    });
+    path
+}
+
+fn readable_directory() -> TempDir {
+    let directory = tempfile::Builder::new().prefix("beckon-test-").tempdir_in("/tmp").unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    directory
+}
+
+/// A session's Secret, as mounted.
+pub struct Secret {
+    pub directory: TempDir,
+    tls: Arc<rustls::ClientConfig>,
+}
+
+impl Secret {
+    pub fn new() -> Self {
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let directory = readable_directory();
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec![driver::SERVER_NAME.to_owned()]).unwrap().self_signed(&key).unwrap().pem();
+        fs::write(directory.path().join(driver::SECRET_TOKEN), TOKEN).unwrap();
+        fs::write(directory.path().join(driver::SECRET_CERTIFICATE), &certificate).unwrap();
+        fs::write(directory.path().join(driver::SECRET_KEY), key.serialize_pem()).unwrap();
+        // The certificate is its own trust root, as in the gateway.
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()).unwrap();
+        let tls = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        Self { directory, tls: Arc::new(tls) }
+    }
+}
+
+/// `beckon browser` with these arguments, as the pod's user, its stderr piped.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary());
+    command.arg("browser").args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("BECKON_LOG", "info,beckon=debug");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    if nix::unistd::geteuid().is_root() {
+        command.uid(POD_UID).gid(POD_UID);
+    }
+    command
+}
+
+/// A running session pod.
+pub struct Browser {
+    child: Child,
+    secret: Secret,
+    address: SocketAddr,
+    log: Arc<Mutex<Vec<String>>>,
+    _turn: SemaphorePermit<'static>,
+}
+
+impl Browser {
+    pub async fn start(flavour: &str) -> Self {
+        Self::start_with(flavour, &[]).await
+    }
+
+    pub async fn start_with(flavour: &str, more: &[&str]) -> Self {
+        let turn = TURNS.acquire().await.unwrap();
+        let secret = Secret::new();
+        let directory = secret.directory.path().to_str().unwrap();
+        let mut arguments = vec!["--listen", "127.0.0.1:0", "--driver-dir", directory, "--flavour", flavour];
+        arguments.extend(more);
+        let mut child = command(&arguments).spawn().unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let (stderr, lines) = (child.stderr.take().unwrap(), log.clone());
+        std::thread::spawn(move || {
+            let mut sender = Some(sender);
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                let address = serde_json::from_str::<Value>(&line).ok().and_then(|line| line["address"].as_str()?.parse().ok());
+                lines.lock().unwrap().push(line);
+                if let (Some(address), true) = (address, sender.is_some()) {
+                    drop(sender.take().unwrap().send(address));
+                }
+            }
+        });
+        let Ok(Ok(address)) = tokio::time::timeout(SOON * 2, receiver).await else {
+            drop(child.kill());
+            panic!("the driver did not start: {:?}", log.lock().unwrap());
+        };
+        Self { child, secret, address, log, _turn: turn }
+    }
+
+    /// Starts it at a page of the test's site.
+    pub async fn at(flavour: &str, url: &str) -> Self {
+        let browser = Self::start(flavour).await;
+        browser.tool("navigate", &json!({ "url": url })).await.unwrap();
+        browser
+    }
+
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap()
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn logged(&self, text: &str) -> usize {
+        self.log.lock().unwrap().iter().filter(|line| line.contains(text)).count()
+    }
+
+    /// Everything below the driver's process: id, command line.
+    pub fn processes(&self) -> Vec<(i32, String)> {
+        let all: Vec<(i32, i32, String)> = fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter_map(|pid: i32| {
+                let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+                let parent = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()?;
+                let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+                Some((pid, parent, String::from_utf8_lossy(&line).replace('\0', " ")))
+            })
+            .collect();
+        let mut below = vec![self.pid()];
+        let mut at = 0;
+        while at < below.len() {
+            let above = below[at];
+            below.extend(all.iter().filter(|(_, parent, _)| *parent == above).map(|(pid, ..)| *pid));
+            at += 1;
+        }
+        all.into_iter().filter(|(pid, ..)| below[1..].contains(pid)).map(|(pid, _, line)| (pid, line)).collect()
+    }
+
+    pub fn chromium(&self) -> i32 {
+        let processes = self.processes();
+        processes.iter().find(|(_, line)| line.contains("--remote-debugging-pipe") && !line.contains("--type=")).unwrap().0
+    }
+
+    pub fn renderers(&self) -> Vec<i32> {
+        self.processes().into_iter().filter(|(_, line)| line.contains("--type=renderer")).map(|(pid, _)| pid).collect()
+    }
+
+    /// Waits for its end.
+    pub async fn ended(&mut self, within: Duration) -> ExitStatus {
+        let deadline = Instant::now() + within;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "it did not end: {:?}", self.log.lock().unwrap());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn tls(&self) -> TlsStream<TcpStream> {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let name = ServerName::try_from(driver::SERVER_NAME).unwrap();
+        TlsConnector::from(self.secret.tls.clone()).connect(name, stream).await.unwrap()
+    }
+
+    /// Status and body.
+    pub async fn call(&self, method: &str, path: &str, token: Option<&str>, body: &Value) -> (u16, Value) {
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(self.tls().await)).await.unwrap();
+        tokio::spawn(connection);
+        let mut request = http::Request::builder().method(method).uri(path).header("host", driver::SERVER_NAME);
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let request = request.body(Full::new(Bytes::from(body.to_string()))).unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into()))
+    }
+
+    async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Value> {
+        match self.call("POST", path, Some(TOKEN), &serde_json::to_value(body).unwrap()).await {
+            (200, body) => Ok(serde_json::from_value(body).unwrap()),
+            (_, body) => Err(body),
+        }
+    }
+
+    pub async fn state(&self) -> DriverState {
+        let (status, body) = self.call("GET", driver::STATE_PATH, Some(TOKEN), &Value::Null).await;
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_value(body).unwrap()
+    }
+
+    /// Waits for a state.
+    pub async fn until(&self, what: &str, wanted: impl Fn(&DriverState) -> bool) -> DriverState {
+        let deadline = Instant::now() + SOON;
+        loop {
+            let state = self.state().await;
+            if wanted(&state) {
+                return state;
+            }
+            assert!(Instant::now() < deadline, "{what}: {state:?}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    pub async fn tool(&self, tool: &str, arguments: &Value) -> Result<ToolReply, Value> {
+        self.post(&format!("{}/{tool}", driver::TOOLS_PATH), arguments).await
+    }
+
+    /// The code of a refusal.
+    pub async fn refused(&self, tool: &str, arguments: &Value) -> String {
+        let error = self.tool(tool, arguments).await.map(|reply| panic!("{tool} did it: {reply:?}")).unwrap_err();
+        error["code"].as_str().unwrap().to_owned()
+    }
+
+    pub async fn snapshot(&self) -> String {
+        self.tool("snapshot", &json!({})).await.unwrap().result["snapshot"].as_str().unwrap().to_owned()
+    }
+
+    /// The reference of the first line of a snapshot that has this in it.
+    pub async fn find(&self, text: &str) -> String {
+        let snapshot = self.snapshot().await;
+        reference(&snapshot, text).unwrap_or_else(|| panic!("no {text:?} in\n{snapshot}"))
+    }
+
+    pub async fn click(&self, text: &str) -> ToolReply {
+        let reference = self.find(text).await;
+        self.tool("click", &json!({ "ref": reference })).await.unwrap()
+    }
+
+    pub async fn take(&self, holder: &str) -> Result<ControlGrant, Value> {
+        self.post(driver::TAKE_PATH, &ask(holder)).await
+    }
+
+    pub async fn take_as(&self, ask: &TakeControl) -> Result<ControlGrant, Value> {
+        self.post(driver::TAKE_PATH, ask).await
+    }
+
+    pub async fn renew(&self, lease: &str) -> Result<ControlGrant, Value> {
+        self.post(driver::RENEW_PATH, &json!({ "lease": lease, "extend": false })).await
+    }
+
+    pub async fn release(&self, body: &Value) -> Result<driver::ControlState, Value> {
+        self.post(driver::RELEASE_PATH, body).await
+    }
+
+    pub async fn resize(&self, width: i32, height: i32) -> Value {
+        self.post(driver::RESIZE_PATH, &json!({ "width": width, "height": height })).await.unwrap()
+    }
+
+    pub async fn viewer(&self) -> Viewer {
+        let mut request = format!("wss://{}{}", driver::SERVER_NAME, driver::LIVE_PATH).into_client_request().unwrap();
+        request.headers_mut().insert("authorization", format!("Bearer {TOKEN}").parse().unwrap());
+        let (socket, _) = tokio_tungstenite::client_async(request, self.tls().await).await.unwrap();
+        Viewer { socket, seen: Vec::new() }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            drop(nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), nix::sys::signal::Signal::SIGTERM));
+            let deadline = Instant::now() + Duration::from_secs(8);
+            while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            drop(self.child.kill());
+        }
+        drop(self.child.wait());
+        if std::thread::panicking() {
+            let log = self.log.lock().unwrap();
+            let tail = log.len().saturating_sub(15);
+            eprintln!("the driver said last:\n{}", log[tail..].join("\n"));
+        }
+    }
+}
+
+/// What a person asks for, bound to no request.
+pub fn ask(holder: &str) -> TakeControl {
+    TakeControl { holder: holder.to_owned(), request: None, idle_release_seconds: 600, reconnect_seconds: 30, ceiling_seconds: 3600 }
+}
+
+/// The reference of the first line that has this in it.
+pub fn reference(snapshot: &str, text: &str) -> Option<String> {
+    let line = snapshot.lines().find(|line| line.contains(text))?;
+    Some(line.split("[ref=").nth(1)?.split(']').next()?.to_owned())
+}
+
+/// A live view.
+pub struct Viewer {
+    socket: WebSocketStream<TlsStream<TcpStream>>,
+    seen: Vec<LiveEvent>,
+}
+
+/// What a view gets.
+#[derive(Debug)]
+pub enum Got {
+    Frame { width: u16, height: u16, jpeg: Bytes, sequence: u32 },
+    Event(LiveEvent),
+}
+
+impl Viewer {
+    /// The next thing that comes; `None` when nothing comes in time.
+    pub async fn next(&mut self, within: Duration) -> Option<Got> {
+        loop {
+            let message = tokio::time::timeout(within, self.socket.next()).await.ok()?.expect("the driver closed the live view").unwrap();
+            match message {
+                Message::Text(text) => {
+                    let event: LiveEvent = serde_json::from_str(&text).unwrap();
+                    self.seen.push(event.clone());
+                    return Some(Got::Event(event));
+                }
+                Message::Binary(bytes) => {
+                    assert_eq!(&bytes[..4], b"BF01");
+                    let number = |range: std::ops::Range<usize>| bytes[range].iter().fold(0_u64, |n, byte| n << 8 | u64::from(*byte));
+                    return Some(Got::Frame {
+                        sequence: u32::try_from(number(4..8)).unwrap(),
+                        width: u16::try_from(number(8..10)).unwrap(),
+                        height: u16::try_from(number(10..12)).unwrap(),
+                        jpeg: bytes.slice(FrameHeader::LEN..),
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits for an event, the ones that came before included.
+    pub async fn event(&mut self, what: &str, wanted: impl Fn(&LiveEvent) -> bool) -> LiveEvent {
+        if let Some(at) = self.seen.iter().position(&wanted) {
+            return self.seen.remove(at);
+        }
+        let deadline = Instant::now() + SOON;
+        loop {
+            match self.next(deadline.saturating_duration_since(Instant::now())).await {
+                Some(Got::Event(event)) if wanted(&event) => {
+                    self.seen.pop();
+                    return event;
+                }
+                Some(_) => {}
+                None => panic!("{what} did not come; what came: {:?}", self.seen),
+            }
+        }
+    }
+
+    /// The next frame: size and picture.
+    pub async fn frame(&mut self, within: Duration) -> Option<(u16, u16, Bytes)> {
+        let deadline = Instant::now() + within;
+        loop {
+            match self.next(deadline.saturating_duration_since(Instant::now())).await? {
+                Got::Frame { width, height, jpeg, .. } => return Some((width, height, jpeg)),
+                Got::Event(_) => {}
+            }
+        }
+    }
+
+    /// How many frames come in this time.
+    pub async fn frames_in(&mut self, time: Duration) -> usize {
+        let deadline = Instant::now() + time;
+        let mut count = 0;
+        while self.frame(deadline.saturating_duration_since(Instant::now())).await.is_some() {
+            count += 1;
+        }
+        count
+    }
+
+    pub async fn send(&mut self, command: &LiveCommand) {
+        self.socket.send(Message::text(serde_json::to_string(command).unwrap())).await.unwrap();
+    }
+
+    pub async fn say(&mut self, text: &str) {
+        self.socket.send(Message::text(text)).await.unwrap();
+    }
+
+    /// Sends input.
+    pub async fn input(&mut self, lease: &str, events: Value) {
+        self.say(&json!({ "type": "input", "lease": lease, "events": events }).to_string()).await;
+    }
+
+    pub async fn refusal(&mut self) -> String {
+        match self.event("a refusal", |event| matches!(event, LiveEvent::Refused { .. })).await {
+            LiveEvent::Refused { code, .. } => code,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Whether a refusal came so far.
+    pub fn was_refused(&self) -> bool {
+        self.seen.iter().any(|event| matches!(event, LiveEvent::Refused { .. }))
+    }
+}
+
+/// A click of a person.
+pub fn press(x: f64, y: f64) -> Value {
+    json!([
+        { "kind": "move", "x": x, "y": y, "buttons": 0, "modifiers": 0 },
+        { "kind": "down", "x": x, "y": y, "button": "left", "buttons": 1, "count": 1, "modifiers": 0 },
+        { "kind": "up", "x": x, "y": y, "button": "left", "buttons": 0, "count": 1, "modifiers": 0 },
+    ])
+}
+
+pub fn key(key: &str, code: &str, modifiers: u8, alt_graph: bool) -> Value {
+    json!([
+        { "kind": "key_down", "key": key, "code": code, "location": 0, "modifiers": modifiers, "repeat": false, "alt_graph": alt_graph },
+        { "kind": "key_up", "key": key, "code": code, "location": 0, "modifiers": modifiers },
+    ])
+}

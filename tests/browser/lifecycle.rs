@@ -1,0 +1,164 @@
+//! The start, the end, and what goes wrong with either.
+
+use crate::harness::{BOTH, Browser, SHELL, SOON, Secret, command};
+use crate::site::Site;
+use beckon::driver::{HEALTH_PATH, STATE_PATH};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::fs;
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+fn signal(pid: i32, signal: Signal) {
+    kill(Pid::from_raw(pid), signal).unwrap();
+}
+
+/// Exit code and what it said.
+fn fails(arguments: &[&str]) -> (i32, String) {
+    let mut child = command(arguments).spawn().unwrap();
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    (child.wait().unwrap().code().unwrap(), text)
+}
+
+#[tokio::test]
+async fn chromium_killed_is_noticed_within_a_second_and_said_clearly() {
+    for flavour in BOTH {
+        let mut browser = Browser::start(flavour).await;
+        let below = browser.processes();
+        signal(browser.chromium(), Signal::SIGKILL);
+        let killed = Instant::now();
+        let status = browser.ended(SOON).await;
+        assert!(killed.elapsed() < Duration::from_secs(1), "{flavour}: {:?}", killed.elapsed());
+        assert_eq!(status.code(), Some(70), "{flavour}");
+        assert_eq!(browser.logged("Chromium died: it was ended by SIGKILL"), 1, "{flavour}");
+        for (pid, line) in below {
+            assert!(!fs::exists(format!("/proc/{pid}")).unwrap(), "{flavour} left {line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_order_to_stop_ends_everything_with_code_0() {
+    for flavour in BOTH {
+        let mut browser = Browser::start(flavour).await;
+        let below = browser.processes();
+        assert!(below.len() > 2, "{below:?}");
+        signal(browser.pid(), Signal::SIGTERM);
+        assert_eq!(browser.ended(Duration::from_secs(6)).await.code(), Some(0), "{flavour}");
+        for (pid, line) in below {
+            assert!(!fs::exists(format!("/proc/{pid}")).unwrap(), "{flavour} left {line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_chromium_leaves_is_reaped() {
+    let site = Site::start(&[("/", "<h1>here</h1>")]).await;
+    let browser = Browser::at(SHELL, &site.url("/")).await;
+    for pid in browser.renderers() {
+        signal(pid, Signal::SIGKILL);
+    }
+    let zombies = || {
+        browser
+            .processes()
+            .iter()
+            .filter(|(pid, _)| {
+                fs::read_to_string(format!("/proc/{pid}/stat"))
+                    .is_ok_and(|stat| stat.rsplit_once(')').is_some_and(|(_, rest)| rest.starts_with(" Z")))
+            })
+            .count()
+    };
+    let deadline = Instant::now() + SOON;
+    while zombies() > 0 {
+        assert!(Instant::now() < deadline);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_crashed_tab_answers_at_once_and_navigating_revives_it() {
+    let site = Site::start(&[("/", "<h1>here</h1>")]).await;
+    for flavour in BOTH {
+        let browser = Browser::at(flavour, &site.url("/")).await;
+        for pid in browser.renderers() {
+            signal(pid, Signal::SIGKILL);
+        }
+        browser.until("a crash", |state| state.tabs[0].crashed).await;
+        let asked = Instant::now();
+        assert_eq!(browser.refused("snapshot", &json!({})).await, "TAB_CRASHED", "{flavour}");
+        assert_eq!(browser.refused("screenshot", &json!({})).await, "TAB_CRASHED", "{flavour}");
+        assert!(asked.elapsed() < Duration::from_secs(1), "{flavour}: {:?}", asked.elapsed());
+        assert_eq!(browser.call("GET", HEALTH_PATH, None, &Value::Null).await.0, 200, "a crashed tab is no reason to restart the pod");
+        browser.tool("navigate", &json!({ "url": site.url("/") })).await.unwrap();
+        assert!(browser.snapshot().await.contains("here"), "{flavour}");
+        assert!(!browser.state().await.tabs[0].crashed, "{flavour}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_under_way_when_the_renderer_dies_ends_within_a_second() {
+    let site = Site::start(&[("/", "<h1>here</h1>")]).await;
+    let browser = Browser::at(SHELL, &site.url("/")).await;
+    let wait = json!({ "text": "never", "timeout_seconds": 60 });
+    let waiting = browser.tool("wait_for", &wait);
+    let killing = async {
+        browser.until("the page", |state| !state.tabs.is_empty()).await;
+        for pid in browser.renderers() {
+            signal(pid, Signal::SIGKILL);
+        }
+        Instant::now()
+    };
+    let (answer, killed) = tokio::join!(waiting, killing);
+    assert_eq!(answer.unwrap_err()["code"], "TAB_CRASHED");
+    assert!(killed.elapsed() < Duration::from_secs(1), "{:?}", killed.elapsed());
+}
+
+#[tokio::test]
+async fn only_bearers_of_the_token_are_served() {
+    let browser = Browser::start(SHELL).await;
+    for token in [None, Some(""), Some("a-token-of-the-session-012345678"), Some("a-token-of-the-session-01234567890")] {
+        let (status, body) = browser.call("GET", STATE_PATH, token, &Value::Null).await;
+        assert_eq!((status, body["code"].as_str()), (401, Some("UNAUTHENTICATED")), "{token:?}");
+        let (status, _) = browser.call("POST", "/v1/tools/navigate", token, &json!({ "url": "about:blank" })).await;
+        assert_eq!(status, 401);
+    }
+    assert_eq!(browser.call("GET", HEALTH_PATH, None, &Value::Null).await, (200, json!("ok\n")));
+}
+
+#[test]
+fn without_chromium_it_says_what_to_install() {
+    let secret = Secret::new();
+    let directory = secret.directory.path().to_str().unwrap();
+    let (code, text) = fails(&["--listen", "127.0.0.1:0", "--driver-dir", directory, "--chromium-path", "/nowhere/chromium"]);
+    assert_eq!(code, 78, "{text}");
+    assert!(text.contains("looked for /nowhere/chromium") && text.contains("--chromium-path"), "{text}");
+}
+
+#[test]
+fn a_missing_secret_names_the_file_and_the_flag() {
+    let (code, text) = fails(&["--listen", "127.0.0.1:0", "--driver-dir", "/nowhere/driver"]);
+    assert_eq!(code, 78, "{text}");
+    assert!(text.contains("/nowhere/driver/token") && text.contains("--driver-dir"), "{text}");
+}
+
+#[test]
+fn a_taken_port_names_the_flag() {
+    let secret = Secret::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap().to_string();
+    let (code, text) = fails(&["--listen", &listen, "--driver-dir", secret.directory.path().to_str().unwrap()]);
+    assert_eq!(code, 78, "{text}");
+    assert!(text.contains(&format!("--listen {listen}")), "{text}");
+}
+
+#[test]
+fn a_start_page_outside_the_web_is_refused() {
+    let secret = Secret::new();
+    let directory = secret.directory.path().to_str().unwrap();
+    let (code, text) = fails(&["--listen", "127.0.0.1:0", "--driver-dir", directory, "--start-url", "file:///etc/passwd"]);
+    assert_eq!(code, 78, "{text}");
+    assert!(text.contains("--start-url"), "{text}");
+}
