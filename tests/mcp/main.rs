@@ -1,0 +1,19 @@
+//! What agents are promised over MCP, byte for byte, on a real API server: the gateway runs as its own processes, a stand-in
+//! takes requests in as the controller does, and people answer with kubectl.
+
+// A test that can't go on has nothing better to do than to stop with a message.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod client;
+mod world;
+
+mod attachment;
+mod bad_input;
+mod cancelling;
+mod contract;
+mod replicas;
+mod retries;
+mod starting;

@@ -1,0 +1,163 @@
+//! A namespace with gateways, a stand-in that takes requests and sessions in, and people with kubectl.
+
+use crate::client::Mcp;
+use crate::support::{Beckon, ControlPlane, free_port, poll_until};
+use beckon::api::v1alpha1::{AttentionRequest, BrowserSession};
+use beckon::runtime::clock;
+use k8s_openapi::jiff::SignedDuration;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::{Client, ResourceExt as _};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+pub struct World {
+    pub plane: &'static ControlPlane,
+    pub namespace: String,
+    pub gateways: Vec<Gateway>,
+    controller: tokio::task::JoinHandle<()>,
+}
+
+pub struct Gateway {
+    pub process: Beckon,
+    pub port: u16,
+    pub admin: u16,
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.controller.abort();
+    }
+}
+
+impl World {
+    /// `gateways` replicas with these flags besides.
+    pub async fn start(gateways: usize, flags: &[&str]) -> Self {
+        let plane = tokio::task::spawn_blocking(ControlPlane::shared).await.unwrap();
+        let namespace = plane.namespace("mcp").await;
+        let controller = tokio::spawn(take_in(plane.account("beckon-controller").await, namespace.clone()));
+        let mut world = Self { plane, namespace, gateways: Vec::new(), controller };
+        for _ in 0..gateways {
+            let gateway = world.gateway(flags);
+            world.gateways.push(gateway);
+        }
+        for gateway in &world.gateways {
+            gateway.ready().await;
+        }
+        world
+    }
+
+    /// Starts one more, without waiting for it.
+    pub fn gateway(&self, flags: &[&str]) -> Gateway {
+        let (port, admin) = (free_port(), free_port());
+        let mut args = vec![format!("--namespace={}", self.namespace)];
+        args.push(format!("--listen=127.0.0.1:{port}"));
+        args.push(format!("--admin-listen=127.0.0.1:{admin}"));
+        args.extend(flags.iter().map(ToString::to_string));
+        Gateway { process: Beckon::start(self.plane, "beckon-gateway", "gateway", &args), port, admin }
+    }
+
+    pub fn port(&self, n: usize) -> u16 {
+        self.gateways[n].port
+    }
+
+    /// A client of the older revisions of one of the six users.
+    pub async fn legacy(&self, user: &str) -> Mcp {
+        Mcp::legacy(self.port(0), &self.plane.token(user)).await
+    }
+
+    /// A client of the newer revision.
+    pub async fn modern(&self, user: &str) -> Mcp {
+        Mcp::modern(self.port(0), &self.plane.token(user))
+    }
+
+    /// A session of this client.
+    pub async fn session(&self, client: &Mcp) -> String {
+        let made = client.structured("create_session", &json!({})).await;
+        assert_eq!(made.as_object().unwrap().len(), 1, "{made}");
+        made["session_id"].as_str().unwrap().to_owned()
+    }
+
+    pub async fn requests(&self) -> Vec<AttentionRequest> {
+        let api: Api<AttentionRequest> = Api::namespaced(self.plane.admin().await, &self.namespace);
+        api.list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub async fn request(&self, name: &str) -> AttentionRequest {
+        Api::namespaced(self.plane.admin().await, &self.namespace).get(name).await.unwrap()
+    }
+
+    /// The one request, once it fits.
+    pub async fn the_request(&self, what: &str, fits: impl Fn(&AttentionRequest) -> bool) -> AttentionRequest {
+        poll_until(Duration::from_secs(30), what, || async {
+            let mut all = self.requests().await;
+            assert!(all.len() <= 1, "{} requests", all.len());
+            all.pop().filter(&fits)
+        })
+        .await
+    }
+
+    /// The request of this name, once it fits.
+    pub async fn until(&self, name: &str, what: &str, fits: impl Fn(&AttentionRequest) -> bool) -> AttentionRequest {
+        poll_until(Duration::from_secs(30), what, || async { Some(self.request(name).await).filter(&fits) }).await
+    }
+
+    /// A person answers with the one-line patch.
+    pub fn answer(&self, user: &str, name: &str, resolution: &Value) {
+        let patch = json!({"spec": {"resolution": resolution}}).to_string();
+        let args = ["patch", "attn", name, "-n", &self.namespace, "--type=merge", "-p", &patch];
+        let done = self.plane.kubectl(user, &args);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+impl Gateway {
+    /// Until it says that it is ready.
+    pub async fn ready(&self) {
+        let address = format!("127.0.0.1:{}", self.admin);
+        poll_until(Duration::from_secs(60), "a ready gateway", || async {
+            let stream = tokio::net::TcpStream::connect(&address).await.ok()?;
+            drop(stream);
+            let http = hyper_util::client::legacy::Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();
+            let uri: http::Uri = format!("http://{address}/readyz").parse().unwrap();
+            let request = http::Request::builder().uri(uri).body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
+            http.request(request).await.ok().filter(|response| response.status().is_success()).map(drop)
+        })
+        .await;
+    }
+}
+
+/// Whether a call of some gateway process is attached.
+pub fn attached(request: &AttentionRequest) -> bool {
+    attachments(request).iter().any(|gateway| gateway != "client")
+}
+
+/// The gateways of the attachments.
+pub fn attachments(request: &AttentionRequest) -> Vec<String> {
+    request.status.iter().flat_map(|status| &status.attachments).map(|attachment| attachment.gateway.clone()).collect()
+}
+
+/// Takes in what is new, as the controller does, and decides nothing else.
+async fn take_in(client: Client, namespace: String) {
+    let requests: Api<AttentionRequest> = Api::namespaced(client.clone(), &namespace);
+    let sessions: Api<BrowserSession> = Api::namespaced(client, &namespace);
+    let params = PatchParams { field_manager: Some("beckon-controller".into()), ..PatchParams::default() };
+    loop {
+        for request in requests.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
+            if request.status.as_ref().is_none_or(|status| status.phase.is_none()) {
+                let now = clock::now();
+                let status = json!({"phase": "Pending", "openedAt": now, "deadline": now + SignedDuration::from_hours(1)});
+                drop(requests.patch_status(&request.name_any(), &params, &Patch::Merge(json!({"status": status}))).await);
+            }
+        }
+        for session in sessions.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
+            let phase = session.status.as_ref().and_then(|status| status.phase).map(beckon::api::v1alpha1::SessionPhase::as_str);
+            let status = match (phase, session.spec.close.is_some()) {
+                (None, _) => json!({"phase": "Ready", "pod": {"name": session.name_any(), "uid": "u", "ip": "127.0.0.1"}}),
+                (Some("Ready"), true) => json!({"phase": "Closed"}),
+                _ => continue,
+            };
+            drop(sessions.patch_status(&session.name_any(), &params, &Patch::Merge(json!({"status": status}))).await);
+        }
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+}
