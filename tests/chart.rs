@@ -33,6 +33,7 @@ const CASES: &[(&str, &str, &str, &[&str])] = &[
             "--kube-version=1.36.0",
             STAMPS,
             "--set=replicas=1,crds.enabled=false,networkPolicy.enabled=false,dashboard.enabled=false,watchNamespace=default",
+            "--set=sandbox.seccompProfile=beckon.json,sandbox.allowNone=true,gateway.publicURL=https://beckon.example.com",
             "--set=attention.timeoutSeconds=6h,history.ttlSeconds=31536000,image.digest=sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         ],
     ),
@@ -129,6 +130,23 @@ fn every_setting_reaches_the_roles_that_read_it() {
         let flag = format!("- --{}={value}\n", setting.flag);
         let found = String::from_utf8_lossy(&rendered).matches(&flag).count();
         assert_eq!(found, setting.roles.len(), "{}", setting.key);
+    }
+}
+
+/// The roles themselves read the flags, up to the question for help that comes last.
+#[test]
+fn the_roles_understand_their_flags() {
+    for case in CASES {
+        let rendered = render(case);
+        let deployment = rendered.split("\n---\n").find(|document| document.contains("kind: Deployment\n")).expect("a Deployment");
+        let deployment: serde_json::Value = serde_saphyr::from_str(deployment).expect("YAML");
+        let containers = deployment["spec"]["template"]["spec"]["containers"].as_array().expect("containers");
+        assert_eq!(containers.len(), 2);
+        for container in containers {
+            let args = container["args"].as_array().expect("arguments").iter().filter_map(|arg| arg.as_str());
+            let said = Command::new(env!("CARGO_BIN_EXE_beckon")).args(args).arg("--help").output().expect("beckon runs");
+            assert!(said.status.success(), "{}, {}: {}", case.0, container["name"], String::from_utf8_lossy(&said.stderr));
+        }
     }
 }
 
