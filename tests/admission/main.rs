@@ -32,6 +32,7 @@ mod attacks;
 mod bounds;
 mod canary;
 mod outcomes;
+mod races;
 mod roles;
 mod sessions;
 mod speaking;
