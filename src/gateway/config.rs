@@ -14,6 +14,9 @@ pub struct GatewayArgs {
     /// The namespace of Beckon itself: its keys and Leases
     #[arg(long, env = "BECKON_SYSTEM_NAMESPACE", default_value = "beckon-system")]
     pub system_namespace: String,
+    /// The only namespace to look into, for an account that has rights in one alone [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub watch_namespace: Option<String>,
     /// Where MCP and the dashboard are served
     #[arg(long, default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,
@@ -135,6 +138,8 @@ pub struct Settings {
     pub namespace: String,
     /// Where Beckon keeps its own.
     pub system_namespace: String,
+    /// The only namespace to look into; none: all.
+    pub watch_namespace: Option<String>,
     /// The audience of API tokens.
     pub audience: String,
     /// Hosts that callers may name, loopback included.
@@ -230,6 +235,7 @@ impl GatewayArgs {
             transport: if self.transport == "stdio" { Transport::Stdio } else { Transport::Http },
             namespace: self.namespace.clone(),
             system_namespace: self.system_namespace.clone(),
+            watch_namespace: self.watch_namespace.clone(),
             audience: self.audience.clone(),
             allowed_hosts,
             allowed_origins,

@@ -194,7 +194,7 @@ fn router(gateway: &Shared, site: &dashboard::Site, cut: &CancellationToken) -> 
 }
 
 async fn run_hub(gateway: Shared, stop: CancellationToken) {
-    gateway.hub.run(gateway.client.clone(), None, stop).await;
+    gateway.hub.run(gateway.client.clone(), gateway.settings.watch_namespace.as_deref(), stop).await;
 }
 
 async fn run_lease(gateway: Shared, stop: CancellationToken) {
