@@ -17,7 +17,7 @@ mod up;
 pub use control_plane::{ControlPlane, Options, succeeded};
 pub use poll::{eventually, poll_until};
 pub use processes::{Beckon, free_port};
-pub use up::Up;
+pub use up::{Up, xtask};
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -85,7 +85,7 @@ impl Up {
 }
 
 /// The program behind `cargo xtask`: that of `cargo xtask test`, else built now.
-fn xtask() -> PathBuf {
+pub fn xtask() -> PathBuf {
     if let Some(program) = std::env::var_os("BECKON_XTASK") {
         return PathBuf::from(program);
     }

@@ -73,7 +73,7 @@ Beckon is up.
   Agents      {mcp}   (MCP over Streamable HTTP; the token of `agent`)
     {client}
 
-  kubectl     export KUBECONFIG={kubeconfig} PATH={bin}:$PATH
+  kubectl     export KUBECONFIG={kubeconfig} PATH={bin}:$PATH BECKON_GATEWAY={dashboard}
     kubectl get attn --context operator
     kubectl attention list --context operator",
         dashboard = text("dashboardURL"),

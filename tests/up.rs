@@ -1,0 +1,138 @@
+//! `cargo xtask up`, `status` and `down`: what scripts rely on, what comes back, and that nothing is left.
+
+// A test that can't go on has nothing better to do than to stop with a message.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::disallowed_methods)]
+
+mod support;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+use support::{Up, succeeded, unique, xtask};
+use xtask::http;
+use xtask::process::Identity;
+
+/// One for the tests that leave it as it was.
+fn up() -> &'static Up {
+    static UP: OnceLock<Up> = OnceLock::new();
+    UP.get_or_init(|| Up::start(&["attention.minWaitSeconds=0"]))
+}
+
+fn run(words: &[&str], dir: &Path) -> Output {
+    let mut command = Command::new(xtask());
+    command.args(words).arg("--dir").arg(dir).env("BECKON_BINARY", env!("CARGO_BIN_EXE_beckon"));
+    command.output().expect("cargo xtask")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+fn port(url: &str) -> u16 {
+    url.split(':').nth(2).and_then(|rest| rest.split('/').next()).and_then(|port| port.parse().ok()).expect("a port")
+}
+
+fn until(what: &str, at_most: Duration, holds: impl Fn() -> bool) {
+    let deadline = Instant::now() + at_most;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}: not within {at_most:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn each_context_is_its_user_and_has_the_token_of_up_json() {
+    let up = up();
+    for (context, token) in [
+        ("operator", "operatorToken"),
+        ("operator-2", "operator2Token"),
+        ("viewer", "viewerToken"),
+        ("agent", "agentToken"),
+        ("agent-2", "agent2Token"),
+    ] {
+        let who = succeeded(up.kubectl(context, &["auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"]));
+        assert_eq!(text(&who), context);
+        let kept = succeeded(
+            up.kubectl("admin", &["config", "view", "--raw", "-o", &format!("jsonpath={{.users[?(@.name==\"{context}\")].user.token}}")]),
+        );
+        assert_eq!(text(&kept), up.text(token));
+    }
+    let all = up.kubectl("admin", &["auth", "can-i", "*", "*"]);
+    assert_eq!(text(&all.stdout), "yes");
+}
+
+#[test]
+fn gateways_answer_under_their_own_and_the_common_address() {
+    let up = up();
+    let json = up.json();
+    let urls = json["mcpURLs"].as_array().expect("mcpURLs");
+    assert_eq!((urls.len(), up.pids("gateway").len(), up.pids("controller").len()), (2, 2, 2));
+    for url in urls.iter().filter_map(|url| url.as_str()).chain([up.text("mcpURL").as_str()]) {
+        let answer = http::get(port(url), "/healthz", http::PATIENCE).expect(url);
+        assert_eq!(answer.status, 200, "{url}");
+    }
+    for url in json["metricsURLs"].as_array().expect("metricsURLs").iter().filter_map(|url| url.as_str()) {
+        let answer = http::get(port(url), "/metrics", http::PATIENCE).expect(url);
+        assert!(answer.body.contains("# EOF"), "{url}");
+    }
+}
+
+#[test]
+fn a_killed_gateway_comes_back_and_the_other_answers_meanwhile() {
+    let up = up();
+    assert_eq!(text(&run(&["status"], up.dir()).stdout), "ready");
+    let before = up.pids("gateway");
+    kill(Pid::from_raw(before[0]), Signal::SIGKILL).expect("a running gateway");
+    let common = port(&up.text("mcpURL"));
+    until("an answer of the other", Duration::from_secs(5), || {
+        http::get(common, "/healthz", http::PATIENCE).is_ok_and(|answer| answer.status == 200)
+    });
+    until("a new gateway", Duration::from_secs(30), || up.pids("gateway")[0] != before[0]);
+    assert_eq!(up.pids("gateway")[1], before[1], "the other one is left alone");
+    until("ready again", Duration::from_secs(60), || text(&run(&["status"], up.dir()).stdout) == "ready");
+}
+
+#[test]
+fn a_second_up_in_the_same_directory_is_refused() {
+    let refused = run(&["up", "--detach"], up().dir());
+    assert!(!refused.status.success());
+    assert!(text(&refused.stderr).contains("it is up already"), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_started() {
+    let dir = std::env::temp_dir().join(unique("beckon-up-wrong"));
+    let refused = run(&["up", "--set", "attention.timeoutSecond=1"], &dir);
+    assert_eq!(
+        text(&refused.stderr),
+        "error: --set: there is no setting \"attention.timeoutSecond\"; did you mean attention.timeoutSeconds?"
+    );
+    assert!(!dir.exists());
+    let status = run(&["status"], &dir);
+    assert!(!status.status.success() && text(&status.stdout).starts_with("not up"), "{}", text(&status.stdout));
+}
+
+#[test]
+fn down_leaves_nothing_and_so_does_a_killed_up() {
+    let dir = std::env::temp_dir().join(unique("beckon-up-down"));
+    for killed in [false, true] {
+        let started = run(&["up", "--detach"], &dir);
+        assert!(started.status.success(), "{}", text(&started.stderr));
+        let state = xtask::up::State::read(&dir).expect("a state").expect("a state");
+        let processes: Vec<Identity> = state.processes.iter().map(|one| one.process).chain([state.supervisor]).collect();
+        assert!(processes.len() >= 9 && processes.iter().all(|process| process.is_alive()));
+        if killed {
+            state.supervisor.signal(Signal::SIGKILL);
+            until("all processes end with `up`", Duration::from_secs(30), || !processes.iter().any(|process| process.is_alive()));
+            assert!(text(&run(&["status"], &dir).stdout).contains("was killed"));
+        }
+        succeeded(run(&["down"], &dir));
+        assert!(!processes.iter().any(|process| process.is_alive()));
+        assert!(!dir.exists());
+        let mounts = std::fs::read_to_string("/proc/mounts").expect("mounts");
+        assert!(!mounts.contains(dir.to_str().expect("a path")), "{mounts}");
+    }
+}
