@@ -184,8 +184,7 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 
 fn start_node(plane: &mut local::ControlPlane, dir: &Path) {
     let image = dir.join("image");
-    xtask::files::private_dir(&image.join("bin")).expect("a directory");
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_beckon"), image.join("bin/beckon")).expect("a link");
+    local::make_image(&image, Path::new(env!("CARGO_BIN_EXE_beckon"))).expect("an image");
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
     // Nodes of one machine must not give out the same loopback addresses.
     let range = format!("127.{}.{}.0/20", 64 + std::process::id() % 128, next % 16 * 16);

@@ -11,6 +11,7 @@ use crate::process::{Identity, Process, Spec};
 use nix::sys::signal::Signal;
 use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -245,6 +246,17 @@ impl Drop for ControlPlane {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Makes the image of session pods in `dir`, for [`ControlPlane::start_node`]: a copy of `beckon`, and what a container is that names
+/// no command. An image of the node has no entry point; the name of the first argument, `browser`, takes its place.
+pub fn make_image(dir: &Path, beckon: &Path) -> Result<()> {
+    let bin = dir.join("bin");
+    private_dir(&bin)?;
+    fs::copy(beckon, bin.join("beckon")).context("copying beckon into the image")?;
+    let entry = bin.join("browser");
+    fs::write(&entry, "#!/bin/sh\nexec beckon browser \"$@\"\n").context(entry.display())?;
+    fs::set_permissions(&entry, fs::Permissions::from_mode(0o755)).context(entry.display())
 }
 
 /// Runs a command to its end: its standard output, or an error with what it said.

@@ -2,9 +2,8 @@
 
 use super::args::Plan;
 use crate::cluster_binary::Programs;
-use crate::control_plane::{ControlPlane, Options, USERS, output};
+use crate::control_plane::{ControlPlane, Options, USERS, make_image, output};
 use crate::failure::{Context as _, Result};
-use crate::files::private_dir;
 use crate::install::{self, BINDINGS, What};
 use crate::kubeconfig::{self, Credential, Server};
 use crate::progress::say;
@@ -57,8 +56,7 @@ impl Cluster {
         let mut plane = ControlPlane::start(&plan.dir.join("control-plane"), &programs, &options)?;
         if node {
             let image = plan.dir.join("image");
-            private_dir(&image.join("bin"))?;
-            std::fs::copy(beckon, image.join("bin/beckon")).context("copying beckon into the image")?;
+            make_image(&image, beckon)?;
             // Several nodes on one machine must not give out the same loopback addresses.
             let range = format!("127.{}.0.0/16", 64 + std::process::id() % 128);
             plane.start_node(&plan.dir.join("node"), &logs, &range, &[(IMAGE.to_owned(), image)])?;
