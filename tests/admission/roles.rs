@@ -90,8 +90,8 @@ async fn the_two_accounts_are_no_more_than_they_need() {
         (KINDS[0], "get list watch create patch delete"),
         (KINDS[1], "get list watch patch delete"),
         ("/pods", "get list watch create patch delete"),
-        ("/secrets", "get create patch delete"),
-        ("coordination.k8s.io/leases", "get list watch delete"),
+        ("/secrets", "get create delete"),
+        ("coordination.k8s.io/leases", "get list watch"),
         ("events.k8s.io/events", "create patch"),
         ("admissionregistration.k8s.io/validatingadmissionpolicies", "get list watch"),
     ];
