@@ -6,7 +6,7 @@ use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use xtask::cluster_binary::Programs;
@@ -149,7 +149,7 @@ impl ControlPlane {
 
     /// Runs `kubectl` as one of the six users.
     pub fn kubectl(&self, user: &str, args: &[&str]) -> Output {
-        self.programs.kubectl().arg("--kubeconfig").arg(&self.kubeconfig).arg("--context").arg(user).args(args).output().expect("kubectl")
+        self.own_kubectl().arg("--context").arg(user).args(args).output().expect("kubectl")
     }
 
     /// Makes a namespace of a new name.
@@ -166,16 +166,17 @@ impl ControlPlane {
         xtask::kubeconfig::Server::of(&serde_json::from_slice(&kubeconfig).expect("JSON")).expect("a cluster")
     }
 
+    fn own_kubectl(&self) -> Command {
+        let mut command = self.programs.kubectl();
+        command.arg("--cache-dir").arg(self.dir.join("kubectl-cache")).arg("--kubeconfig").arg(&self.kubeconfig);
+        command
+    }
+
     fn install(&self, options: &Options) {
         let beckon = Path::new(env!("CARGO_BIN_EXE_beckon"));
-        let kubectl = || {
-            let mut command = self.programs.kubectl();
-            command.arg("--kubeconfig").arg(&self.kubeconfig);
-            command
-        };
         let what =
             xtask::install::What { policies: options.policies, users: options.policies, mutating_policies: options.mutating_policies };
-        xtask::install::install(beckon, &kubectl, &what).expect("installing Beckon's kinds, policies and roles");
+        xtask::install::install(beckon, &|| self.own_kubectl(), &what).expect("installing Beckon's kinds, policies and roles");
     }
 }
 

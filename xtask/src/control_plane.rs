@@ -136,7 +136,8 @@ impl ControlPlane {
     /// A `kubectl` command of `admin`.
     pub fn kubectl<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
         let mut command = self.programs.kubectl();
-        command.arg("--kubeconfig").arg(&self.kubeconfig).args(args);
+        // What the server serves changes while it is set up: nobody else's cache of that may be filled from here.
+        command.arg("--cache-dir").arg(self.dir.join("kubectl-cache")).arg("--kubeconfig").arg(&self.kubeconfig).args(args);
         command
     }
 

@@ -43,14 +43,12 @@ impl Cluster {
     fn local(plan: &Plan, beckon: &Path) -> Result<Self> {
         let programs = Programs::find_or_build()?;
         let logs = plan.dir.join("logs");
-        let has = |program: &str| {
-            let there = programs.has(program);
-            if !there {
-                say(format!("note: KUBEBUILDER_ASSETS has no {program}; without it no session's pod will run"));
-            }
-            there
-        };
+        let has = |program: &str| programs.has(program);
         let (controller_manager, scheduler, node) = (has("kube-controller-manager"), has("kube-scheduler"), has("node"));
+        if !(controller_manager && scheduler && node) {
+            say("note: KUBEBUILDER_ASSETS has no controller-manager, scheduler and node, so no session's browser will start;");
+            say("      requests, kubectl and the dashboard work. Without KUBEBUILDER_ASSETS, all of it is built.");
+        }
         let options =
             Options { controller_manager, scheduler, logs: Some(logs.clone()), namespace: plan.namespace.clone(), ..Options::default() };
         let mut plane = ControlPlane::start(&plan.dir.join("control-plane"), &programs, &options)?;
@@ -100,6 +98,8 @@ impl Cluster {
     /// `kubectl` as the administrator.
     pub fn kubectl(&self) -> Command {
         let mut command = self.programs.kubectl();
+        // What the server serves changes while it is set up: nobody else's cache of that may be filled from here.
+        command.arg("--cache-dir").arg(self.admin_kubeconfig.with_file_name("kubectl-cache"));
         command.arg("--kubeconfig").arg(&self.admin_kubeconfig);
         command
     }
