@@ -15,7 +15,6 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use kube::client::ConfigExt as _;
 use serde::Deserialize;
-use serde_json::json;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -42,7 +41,8 @@ pub(super) async fn run(cluster: &Cluster, args: &OpenArgs, out: &mut Output) ->
         let (url, child) = forward(cluster, args).await?;
         (url, Some(child))
     };
-    let link = login_link(cluster, &gateway, &path).await?;
+    let mut link = login_link(cluster, &gateway, &path).await?;
+    link.query_pairs_mut().append_pair("next", &path);
     out.line(link.as_str());
     if !args.print {
         start_browser(&link, out);
@@ -111,7 +111,7 @@ async fn login_link(cluster: &Cluster, gateway: &Url, path: &str) -> Result<Url,
         .method(Method::POST)
         .uri(address.as_str())
         .header(header::CONTENT_TYPE, "application/json")
-        .body(Full::new(Bytes::from(json!({"next": path}).to_string())))
+        .body(Full::new(Bytes::from_static(b"{}")))
         .map_err(|error| Error::Usage(error.to_string()))?;
     let service = ServiceBuilder::new().layer(auth).service(client.map_err(BoxError::from));
     let unreachable = |why: String| Error::Other(format!("the dashboard at {gateway} can't be reached: {why}"));

@@ -1,5 +1,6 @@
 """Every way in which a request ends, with its status and message."""
 
+import contextlib
 import signal
 
 import pytest
@@ -102,7 +103,8 @@ def test_chromium_is_killed(world, agents, shop):
     chromium = world.children(world.browser_pid(session))
     assert chromium, "no Chromium below the browser process"
     for pid in chromium:
-        world.signal(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            world.signal(pid, signal.SIGKILL)
     status, message = said(call.result(20))
     assert status == "rejected" and message.startswith(messages.CRASHED), message
     assert agent.error("snapshot", session_id=session).code in ("SESSION_NOT_FOUND", "SESSION_CLOSED", "SESSION_CRASHED", "BROWSER_GONE")
