@@ -39,6 +39,7 @@ pub struct Answer {
 
 /// What a person does.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, and nobody keeps it")]
 pub enum Action {
     /// Resolve or reject.
     Answer(Answer),

@@ -28,7 +28,7 @@ use tokio_tungstenite::tungstenite;
 /// A tool waits for at most 300 s by itself; a little more for the way.
 const TOOL: Duration = Duration::from_secs(330);
 /// Taking control waits for the agent's action in progress.
-const TAKE: Duration = Duration::from_secs(60);
+const TAKE: Duration = Duration::from_mins(1);
 const QUICK: Duration = Duration::from_secs(5);
 /// The largest reply: a picture of a whole page, in base64.
 const LARGEST: usize = 48 * 1024 * 1024;
@@ -170,7 +170,7 @@ impl Driver {
             .with_server_name_resolver(hyper_rustls::FixedServerNameResolver::new(ServerName::try_from(SERVER_NAME).ok()?))
             .enable_http1()
             .wrap_connector(tcp);
-        let http = Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(60)).pool_max_idle_per_host(8).build(https);
+        let http = Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_mins(1)).pool_max_idle_per_host(8).build(https);
         Some(Self { session: session.into(), address, token: header, tls, http })
     }
 

@@ -40,6 +40,11 @@ pub async fn run(args: GatewayArgs) -> ExitCode {
     }
 }
 
+/// Lowercase hexadecimal.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
+}
+
 /// What the API server said, short enough for a log line and without the object's content.
 fn brief(error: &kube::Error) -> String {
     let text = match error {

@@ -101,9 +101,8 @@ pub async fn run(args: GatewayArgs) -> Result<(), RunError> {
     background.cancel();
     tasks.close();
     tasks.wait().await;
-    match admin.await {
-        Ok(Err(error)) => tracing::warn!(%error, "the admin port failed"),
-        Ok(Ok(())) | Err(_) => {}
+    if let Ok(Err(error)) = admin.await {
+        tracing::warn!(%error, "the admin port failed");
     }
     served
 }

@@ -24,20 +24,19 @@ pub async fn find(gateway: &Gateway, who: &Principal, id: &str) -> Result<Arc<Br
         return Err(unknown());
     }
     let namespace = &gateway.settings.namespace;
-    let session = match gateway.hub.sessions.get(namespace, id) {
-        Some(session) => session,
-        None => {
-            // The mirror may be late by some milliseconds.
-            let api: Api<BrowserSession> = Api::namespaced(gateway.client.clone(), namespace);
-            match timed("the session could not be read", api.get_opt(id)).await? {
-                Ok(Some(session)) => {
-                    gateway.hub.sessions.offer(session.clone());
-                    Arc::new(session)
-                }
-                Ok(None) => return Err(unknown()),
-                Err(kube::Error::Api(status)) if matches!(status.code, 400 | 404 | 422) => return Err(unknown()),
-                Err(error) => return Err(Failure::api("the session could not be read", &error)),
+    let session = if let Some(session) = gateway.hub.sessions.get(namespace, id) {
+        session
+    } else {
+        // The mirror may be late by some milliseconds.
+        let api: Api<BrowserSession> = Api::namespaced(gateway.client.clone(), namespace);
+        match timed("the session could not be read", api.get_opt(id)).await? {
+            Ok(Some(session)) => {
+                gateway.hub.sessions.offer(session.clone());
+                Arc::new(session)
             }
+            Ok(None) => return Err(unknown()),
+            Err(kube::Error::Api(status)) if matches!(status.code, 400 | 404 | 422) => return Err(unknown()),
+            Err(error) => return Err(Failure::api("the session could not be read", &error)),
         }
     };
     if who.is(session.spec.owner.as_ref()) { Ok(session) } else { Err(unknown()) }

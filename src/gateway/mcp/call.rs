@@ -180,7 +180,7 @@ impl Call {
         match &self.wire {
             Wire::Session { resumed } => {
                 if watched(&mut resumed.clone(), |count| *count > 0).await.is_none() {
-                    std::future::pending().await
+                    std::future::pending::<()>().await;
                 }
             }
             Wire::Stateless | Wire::Stdio => std::future::pending().await,
@@ -192,7 +192,7 @@ impl Call {
         match &self.wire {
             Wire::Session { resumed } => {
                 if watched(&mut resumed.clone(), |count| *count == 0).await.is_none() {
-                    std::future::pending().await
+                    std::future::pending::<()>().await;
                 }
             }
             Wire::Stateless | Wire::Stdio => std::future::pending().await,

@@ -33,9 +33,8 @@ pub fn call_name(session: &str, request: &str) -> String {
     hash.update((session.len() as u64).to_be_bytes());
     hash.update(session.as_bytes());
     hash.update(request.as_bytes());
-    let digest = hash.finalize();
-    let short: String = digest.iter().take(10).map(|byte| format!("{byte:02x}")).collect();
-    format!("c-{short}")
+    let digest = crate::gateway::hex(&hash.finalize());
+    format!("c-{}", digest.get(..20).unwrap_or_default())
 }
 
 /// The running calls of this process.

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// How long a stream is kept after its last event.
-const KEPT: Duration = Duration::from_secs(600);
+const KEPT: Duration = Duration::from_mins(10);
 /// The most events of one stream; the oldest ones, which are progress, go first.
 const EVENTS: usize = 64;
 /// The most streams.

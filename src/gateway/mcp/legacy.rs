@@ -28,7 +28,7 @@ use tokio::time::Instant;
 /// How long a session can be taken up by another replica, in seconds.
 const GOOD_FOR: i64 = 7 * 24 * 3600;
 /// A session without a call for this long is let go; its next call takes it up again.
-const IDLE: Duration = Duration::from_secs(1800);
+const IDLE: Duration = Duration::from_mins(30);
 /// The most ended sessions that are remembered as ended.
 const ENDED: usize = 10_000;
 const VERSIONS: [ProtocolVersion; 4] =

@@ -8,11 +8,21 @@ pub type Args = Map<String, Value>;
 /// An object schema from `(name, schema)` pairs; nothing else is allowed in it.
 pub fn object(properties: &[(&str, Value)], required: &[&str]) -> Value {
     let properties: Map<String, Value> = properties.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
-    let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
-    if !required.is_empty() {
-        schema["required"] = json!(required);
+    let schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+    if required.is_empty() { schema } else { with(schema, "required", json!(required)) }
+}
+
+/// A schema with one more keyword.
+pub fn with(mut schema: Value, keyword: &str, value: Value) -> Value {
+    if let Some(fields) = schema.as_object_mut() {
+        fields.insert(keyword.to_owned(), value);
     }
     schema
+}
+
+/// A text that people read: no control characters but line breaks and tabs.
+pub fn printable(description: &str, min: usize, max: usize) -> Value {
+    with(text(description, min, max), "x-printable", json!(true))
 }
 
 /// A text of `min` to `max` characters.
@@ -138,8 +148,7 @@ mod tests {
     use super::*;
 
     fn schema() -> Value {
-        let mut reason = text("What you need.", 1, 5);
-        reason["x-printable"] = json!(true);
+        let reason = printable("What you need.", 1, 5);
         object(
             &[
                 ("reason", reason),

@@ -36,10 +36,10 @@ impl Agents {
         self.local.clone().or_else(|| extensions.get::<http::request::Parts>()?.extensions.get::<Arc<Principal>>().cloned())
     }
 
-    fn call(&self, context: RequestContext<RoleServer>) -> Result<Call, ErrorData> {
+    fn call(&self, context: &RequestContext<RoleServer>) -> Result<Call, ErrorData> {
         let who = self.caller(&context.extensions).ok_or_else(|| ErrorData::internal_error("the call has no caller", None))?;
         let parts = context.extensions.get::<http::request::Parts>();
-        let session = session_of(&context.extensions).filter(|_| is_session(&context));
+        let session = session_of(&context.extensions).filter(|_| is_session(context));
         let (wire, name) = match (&self.local, session) {
             (Some(_), _) => (Wire::Stdio, call_name("stdio", &context.id.to_string())),
             (None, Some(session)) => {
@@ -94,7 +94,7 @@ impl ServerHandler for Agents {
             return Err(ErrorData::invalid_params(format!("there is no tool {name:?}; there are {}", known.join(", ")), None));
         };
         let _in_flight = session_of(&context.extensions).map(|session| self.busy.enter(&session));
-        let call = self.call(context)?;
+        let call = self.call(&context)?;
         Ok(tool.call(&call, request.arguments.unwrap_or_default()).await.into())
     }
 

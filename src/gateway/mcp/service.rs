@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 /// The largest message, in bytes.
 const LARGEST: usize = 4 << 20;
 /// How often idle sessions of the older revisions are let go.
-const REAP: Duration = Duration::from_secs(60);
+const REAP: Duration = Duration::from_mins(1);
 
 /// The routes of MCP. `ended` is cancelled when the drain is over: what still runs is cut.
 pub fn router(gateway: &Shared, ended: &CancellationToken) -> Router {

@@ -67,7 +67,7 @@ fn evidence(page: &PageInfo, now: Timestamp) -> Evidence {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());
     }
-    let digest: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = crate::gateway::hex(&hash.finalize());
     Evidence {
         origin: Some(origin),
         path: Some(path),

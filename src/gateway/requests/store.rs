@@ -13,6 +13,7 @@ use serde_json::json;
 use std::time::Duration;
 
 const ASKING: Duration = Duration::from_secs(15);
+const UNREAD: &str = "the attention request could not be read";
 
 /// What an agent asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -145,13 +146,12 @@ pub async fn mine(gateway: &Gateway, who: &Principal, name: &str) -> Result<Opti
     {
         return Ok(None);
     }
-    const WHAT: &str = "the attention request could not be read";
     let api: Api<AttentionRequest> = Api::namespaced(gateway.client.clone(), &gateway.settings.namespace);
-    let found = match timed(WHAT, api.get_opt(name)).await? {
+    let found = match timed(UNREAD, api.get_opt(name)).await? {
         Ok(found) => found,
         // Not a valid name at all.
         Err(kube::Error::Api(status)) if matches!(status.code, 400 | 404 | 422) => None,
-        Err(error) => return Err(Failure::api(WHAT, &error)),
+        Err(error) => return Err(Failure::api(UNREAD, &error)),
     };
     let found = found.filter(|request| who.is(request.spec.requester.as_ref()));
     if let Some(found) = &found {

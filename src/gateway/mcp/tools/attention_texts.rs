@@ -1,6 +1,7 @@
 //! What agents are told about asking a person.
 
 use crate::gateway::Settings;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The description of `request_attention`: when to ask, how long it waits, and what the answers mean.
@@ -26,13 +27,14 @@ pub fn request_attention(settings: &Settings) -> String {
     } else {
         format!("at least {}: a smaller max_wait_seconds is raised to it, so that a human has time to respond", words(floor))
     };
-    text.push_str(&format!(
+    _ = write!(
+        text,
         "max_wait_seconds: 0 or absent waits up to {cap}; positive waits that long ({floor}), never longer than {cap}.\n\
          Results: resolved (done, continue), rejected (give up or try something else; or the session or the server ended, the message says \
          which), timeout, cancelled. pending means that the request is still open: call get_attention_result with its request_id, do not \
          ask again. If the connection drops, get_attention_result returns the same result. After an operator has driven the browser, take \
          a snapshot before you act."
-    ));
+    );
     text
 }
 

@@ -3,11 +3,11 @@
 use super::{Definition, Effect, Reply, attention_texts, outcome_schema};
 use crate::domain::outcome::AgentResult;
 use crate::gateway::mcp::call::{Call, Failure};
-use crate::gateway::mcp::schema::{Args, object, string, text};
+use crate::gateway::mcp::schema::{Args, object, printable, string, text};
 use crate::gateway::mcp::waiting;
 use crate::gateway::requests::store;
 use kube::ResourceExt as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub(super) const TOOL: Definition = Definition {
     name: "cancel_attention",
@@ -23,8 +23,7 @@ pub(super) const TOOL: Definition = Definition {
 };
 
 fn input() -> Value {
-    let mut reason = text("Why; the operator may read it.", 0, 2000);
-    reason["x-printable"] = json!(true);
+    let reason = printable("Why; the operator may read it.", 0, 2000);
     object(&[("request_id", text("The request's id.", 1, 1024)), ("reason", reason)], &["request_id"])
 }
 

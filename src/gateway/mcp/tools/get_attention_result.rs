@@ -24,22 +24,20 @@ pub(super) const TOOL: Definition = Definition {
 };
 
 fn input() -> Value {
-    let mut session = schema::session_id();
-    session["description"] = json!("Without request_id: your newest request of this session.");
+    let session = schema::with(schema::session_id(), "description", json!("Without request_id: your newest request of this session."));
     object(&[("request_id", text("The request's id. Absent: your newest request.", 0, 1024)), ("session_id", session)], &[])
 }
 
 async fn run(call: &Call, args: Args) -> Result<Reply, Failure> {
     let gateway = &call.gateway;
-    let id = match string(&args, "request_id") {
-        Some(id) => Some(id.to_owned()),
-        None => {
-            let session = string(&args, "session_id");
-            if session.is_none() {
-                only_one_session(call)?;
-            }
-            store::newest(gateway, &call.who, session)
+    let id = if let Some(id) = string(&args, "request_id") {
+        Some(id.to_owned())
+    } else {
+        let session = string(&args, "session_id");
+        if session.is_none() {
+            only_one_session(call)?;
         }
+        store::newest(gateway, &call.who, session)
     };
     let Some(id) = id else {
         return Ok(json!({"status": "rejected", "message": crate::domain::messages::UNKNOWN}).into());

@@ -2,8 +2,8 @@
 
 use super::{Definition, Effect, Reply};
 use crate::api::v1alpha1::{BrowserSession, SessionPhase};
-use crate::gateway::mcp::call::{Call, Failure};
-use crate::gateway::mcp::schema::{Args, object};
+use crate::gateway::mcp::call::Call;
+use crate::gateway::mcp::schema::object;
 use crate::gateway::sessions;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub(super) const TOOL: Definition = Definition {
     idempotent: true,
     open_world: false,
     needs_http: false,
-    run: |call, args| Box::pin(run(call, args)),
+    run: |call, _| Box::pin(std::future::ready(Ok(list(call)))),
 };
 
 fn output() -> Value {
@@ -38,9 +38,9 @@ fn output() -> Value {
     json!({"type": "object", "properties": {"sessions": {"type": "array", "items": session}}, "required": ["sessions"]})
 }
 
-async fn run(call: &Call, _: Args) -> Result<Reply, Failure> {
+fn list(call: &Call) -> Reply {
     let sessions: Vec<Value> = sessions::mine(&call.gateway, &call.who).iter().map(|session| describe(session)).collect();
-    Ok(json!({"sessions": sessions}).into())
+    json!({"sessions": sessions}).into()
 }
 
 fn describe(session: &BrowserSession) -> Value {

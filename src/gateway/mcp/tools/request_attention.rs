@@ -3,7 +3,7 @@
 use super::{Definition, Effect, Reply, attention_texts, outcome_schema};
 use crate::api::v1alpha1::Mode;
 use crate::gateway::mcp::call::{Call, Failure};
-use crate::gateway::mcp::schema::{self, Args, integer, object, string, text};
+use crate::gateway::mcp::schema::{self, Args, integer, object, printable, string};
 use crate::gateway::mcp::waiting;
 use crate::gateway::requests::{evidence, store};
 use crate::gateway::sessions;
@@ -29,16 +29,13 @@ pub(super) const TOOL: Definition = Definition {
 };
 
 fn input() -> Value {
-    let mut reason = text("What you need; shown to the operator as plain text.", 1, 2000);
-    reason["x-printable"] = json!(true);
-    let mut key = text(
+    let reason = printable("What you need; shown to the operator as plain text.", 1, 2000);
+    let key = printable(
         "Your own key for this request: the same key and the same arguments are the same request, also after a lost connection.",
         1,
         256,
     );
-    key["x-printable"] = json!(true);
-    let mut session = schema::session_id();
-    session["description"] = json!("The session that it is about. Required in mode takeover.");
+    let session = schema::with(schema::session_id(), "description", json!("The session that it is about. Required in mode takeover."));
     object(
         &[
             ("session_id", session),
