@@ -14,6 +14,7 @@ mod attachment;
 mod bad_input;
 mod cancelling;
 mod contract;
+mod page;
 mod replicas;
 mod retries;
 mod starting;

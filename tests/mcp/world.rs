@@ -8,12 +8,15 @@ use k8s_openapi::jiff::SignedDuration;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 pub struct World {
     pub plane: &'static ControlPlane,
     pub namespace: String,
     pub gateways: Vec<Gateway>,
+    /// The address that the stand-in gives to the pods of all sessions: this world's own.
+    pub pod_ip: String,
     controller: tokio::task::JoinHandle<()>,
 }
 
@@ -34,8 +37,9 @@ impl World {
     pub async fn start(gateways: usize, flags: &[&str]) -> Self {
         let plane = tokio::task::spawn_blocking(ControlPlane::shared).await.unwrap();
         let namespace = plane.namespace("mcp").await;
-        let controller = tokio::spawn(take_in(plane.account("beckon-controller").await, namespace.clone()));
-        let mut world = Self { plane, namespace, gateways: Vec::new(), controller };
+        let pod_ip = pod_ip();
+        let controller = tokio::spawn(take_in(plane.account("beckon-controller").await, namespace.clone(), pod_ip.clone()));
+        let mut world = Self { plane, namespace, gateways: Vec::new(), pod_ip, controller };
         for _ in 0..gateways {
             let gateway = world.gateway(flags);
             world.gateways.push(gateway);
@@ -126,6 +130,13 @@ impl Gateway {
     }
 }
 
+/// A loopback address that no other world of any process uses.
+fn pod_ip() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let pid = std::process::id();
+    format!("127.{}.{}.{}", 100 + NEXT.fetch_add(1, Ordering::Relaxed) % 100, pid / 250 % 250, 1 + pid % 250)
+}
+
 /// Whether a call of some gateway process is attached.
 pub fn attached(request: &AttentionRequest) -> bool {
     attachments(request).iter().any(|gateway| gateway != "client")
@@ -137,7 +148,7 @@ pub fn attachments(request: &AttentionRequest) -> Vec<String> {
 }
 
 /// Takes in what is new, as the controller does, and decides nothing else.
-async fn take_in(client: Client, namespace: String) {
+async fn take_in(client: Client, namespace: String, pod_ip: String) {
     let requests: Api<AttentionRequest> = Api::namespaced(client.clone(), &namespace);
     let sessions: Api<BrowserSession> = Api::namespaced(client, &namespace);
     let params = PatchParams { field_manager: Some("beckon-controller".into()), ..PatchParams::default() };
@@ -152,7 +163,7 @@ async fn take_in(client: Client, namespace: String) {
         for session in sessions.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
             let phase = session.status.as_ref().and_then(|status| status.phase).map(beckon::api::v1alpha1::SessionPhase::as_str);
             let status = match (phase, session.spec.close.is_some()) {
-                (None, _) => json!({"phase": "Ready", "pod": {"name": session.name_any(), "uid": "u", "ip": "127.0.0.1"}}),
+                (None, _) => json!({"phase": "Ready", "pod": {"name": session.name_any(), "uid": "u", "ip": pod_ip}}),
                 (Some("Ready"), true) => json!({"phase": "Closed"}),
                 _ => continue,
             };

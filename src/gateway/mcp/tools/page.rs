@@ -222,6 +222,16 @@ mod tests {
     }
 
     #[test]
+    fn the_list_and_what_each_does_are_the_one_tables() {
+        use crate::domain::tools::{Class, TOOLS as CLASSES};
+        let ours: Vec<(&str, bool)> = TOOLS.iter().map(|tool| (tool.name, tool.effect != Effect::Reads)).collect();
+        assert_eq!(ours.len(), CLASSES.len());
+        for (name, class) in CLASSES {
+            assert!(ours.contains(&(name, *class == Class::Change)), "{name}");
+        }
+    }
+
+    #[test]
     fn the_schemas_are_the_drivers_with_a_session() {
         for (tool, args, want) in [
             ("navigate", json!({"session_id": "s", "url": "https://a"}), Ok(())),
