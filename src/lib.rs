@@ -10,6 +10,7 @@ pub mod controller;
 pub mod domain;
 pub mod driver;
 pub mod gateway;
+pub mod k8s;
 pub mod plugin;
 pub mod runtime;
 pub mod settings;

@@ -94,9 +94,9 @@ impl Attached {
         Some(match before {
             None => Self::Nobody { reason: gone.unwrap_or(AttachedReason::NeverAttached), since: now },
             Some(Self::Waiting) => Self::Nobody { reason: gone.unwrap_or(AttachedReason::ClientDetached), since: now },
-            // It attached and was gone before this was seen: the grace starts again, once.
-            Some(Self::Nobody { reason: AttachedReason::NeverAttached, .. }) if gone.is_some() => {
-                Self::Nobody { reason: gone.unwrap_or(AttachedReason::GatewayLost), since: now }
+            // It attached and was gone before this was seen.
+            Some(Self::Nobody { reason: AttachedReason::NeverAttached, since }) if gone.is_some() => {
+                Self::Nobody { reason: gone.unwrap_or(AttachedReason::GatewayLost), since }
             }
             Some(nobody) => nobody,
         })
@@ -159,7 +159,7 @@ mod tests {
             (&[ShuttingDown], Some(Attached::Waiting), nobody(GatewayShutdown, 9)),
             (&[Lost, ShuttingDown], Some(Attached::Waiting), nobody(GatewayShutdown, 9)),
             (&[], Some(nobody(NeverAttached, 1)), nobody(NeverAttached, 1)),
-            (&[Lost], Some(nobody(NeverAttached, 1)), nobody(GatewayLost, 9)),
+            (&[Lost], Some(nobody(NeverAttached, 1)), nobody(GatewayLost, 1)),
             (&[Lost], Some(nobody(GatewayShutdown, 1)), nobody(GatewayShutdown, 1)),
             (&[], Some(nobody(GatewayLost, 1)), nobody(GatewayLost, 1)),
         ] {

@@ -306,7 +306,7 @@ proptest! {
         // What is stored has whole seconds.
         let mut request = open(spec);
         if let Some(status) = &mut request.status {
-            status.opened_at = Some(Time(crate::domain::time::round_down(opened)));
+            status.opened_at = Some(Time(crate::domain::time::round_up(opened)));
             status.deadline = Some(Time(new.deadline));
         }
         let now = Timestamp::from_millisecond(opened_ms + millis).expect("in range");

@@ -1,0 +1,129 @@
+//! Which gateway processes live. What counts is when this process saw a Lease renewed, by its own clock.
+
+use crate::domain::attachment::{Liveness, ProcessLease};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The label of the Leases of gateway processes, as a selector.
+pub const SELECTOR: &str = "beckon.dev/role=gateway";
+/// The annotation of a process that has announced its end.
+pub const SHUTTING_DOWN: &str = "beckon.dev/shutting-down";
+/// A Lease is removed this many seconds after its last renewal.
+pub const KEEP_SECONDS: i64 = 3600;
+
+#[derive(Clone, Debug)]
+struct Process {
+    renewed: Option<Timestamp>,
+    lease: ProcessLease,
+    /// What was told last.
+    told: Liveness,
+}
+
+/// The gateway processes that have a Lease.
+#[derive(Debug, Default)]
+pub struct Processes(Mutex<HashMap<String, Process>>);
+
+impl Processes {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Process>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A Lease was seen.
+    pub fn applied(&self, lease: &Lease, now: Timestamp) {
+        let spec = lease.spec.clone().unwrap_or_default();
+        let renewed = spec.renew_time.map(|time| time.0);
+        let duration_seconds = i64::from(spec.lease_duration_seconds.unwrap_or(15));
+        let shutting_down = lease.annotations().get(SHUTTING_DOWN).is_some_and(|value| value == "true");
+        let mut all = self.all();
+        let before = all.get(&lease.name_any());
+        let observed = before.filter(|before| before.renewed == renewed).map_or(now, |before| before.lease.observed);
+        let told = before.map_or(Liveness::Live, |before| before.told);
+        all.insert(lease.name_any(), Process { renewed, lease: ProcessLease { observed, duration_seconds, shutting_down }, told });
+    }
+
+    /// A Lease is gone.
+    pub fn deleted(&self, name: &str) {
+        self.all().remove(name);
+    }
+
+    /// These are all that there are; the rest is gone.
+    pub fn reset(&self, names: &[String]) {
+        self.all().retain(|name, _| names.contains(name));
+    }
+
+    /// Whether a process lives; `None` when it has no Lease that was seen.
+    #[must_use]
+    pub fn liveness(&self, name: &str, now: Timestamp) -> Option<Liveness> {
+        self.all().get(name).map(|process| process.lease.liveness(now))
+    }
+
+    /// The processes whose liveness changed since it was last asked.
+    pub fn changed(&self, now: Timestamp) -> Vec<String> {
+        let mut changed = Vec::new();
+        for (name, process) in self.all().iter_mut() {
+            let liveness = process.lease.liveness(now);
+            if liveness != process.told {
+                process.told = liveness;
+                changed.push(name.clone());
+            }
+        }
+        changed
+    }
+
+    /// The processes whose Leases have outlived their use.
+    #[must_use]
+    pub fn old(&self, now: Timestamp) -> Vec<String> {
+        let kept = crate::domain::time::after(now, -KEEP_SECONDS);
+        self.all()
+            .iter()
+            .filter(|(_, process)| process.lease.liveness(now) != Liveness::Live)
+            .filter(|(_, process)| process.renewed.is_none_or(|renewed| renewed < kept))
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::coordination::v1::LeaseSpec;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("in range")
+    }
+
+    fn lease(renewed: i64, shutting_down: bool) -> Lease {
+        let mut lease = Lease {
+            spec: Some(LeaseSpec { renew_time: Some(MicroTime(at(renewed))), lease_duration_seconds: Some(15), ..LeaseSpec::default() }),
+            ..Lease::default()
+        };
+        lease.metadata.name = Some("g".into());
+        if shutting_down {
+            lease.annotations_mut().insert(SHUTTING_DOWN.into(), "true".into());
+        }
+        lease
+    }
+
+    #[test]
+    fn a_process_is_lost_when_its_lease_stands_still_by_our_clock() {
+        let processes = Processes::default();
+        // The gateway's clock is far off: that changes nothing.
+        processes.applied(&lease(7, false), at(1000));
+        processes.applied(&lease(7, false), at(1010));
+        assert_eq!(processes.liveness("g", at(1015)), Some(Liveness::Live));
+        assert!(processes.changed(at(1015)).is_empty());
+        assert_eq!(processes.changed(at(1016)), ["g"]);
+        assert_eq!(processes.liveness("g", at(1016)), Some(Liveness::Lost));
+        processes.applied(&lease(12, false), at(1020));
+        assert_eq!(processes.changed(at(1020)), ["g"], "it was only cut off");
+        processes.applied(&lease(13, true), at(1021));
+        assert_eq!(processes.liveness("g", at(1021)), Some(Liveness::ShuttingDown));
+        assert_eq!(processes.old(at(1022)), ["g"]);
+        processes.deleted("g");
+        assert_eq!(processes.liveness("g", at(1022)), None);
+    }
+}

@@ -1,0 +1,294 @@
+//! The watches of a controller, whether it leads or not: stores, index, and what each change triggers.
+
+use super::browser_session::build::{SESSION, session_of};
+use super::context::{Context, Shared, Stores};
+use super::index::key;
+use super::metrics::KindLabel;
+use super::processes;
+use crate::api::v1alpha1::{AttentionRequest, BrowserSession, Phase};
+use crate::k8s::watch::{self, Change, prune_metadata};
+use crate::runtime::admin::Readiness;
+use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use kube::core::{DeserializeGuard, NamespaceResourceScope};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{self, Store};
+use kube::{Api, Client, Resource, ResourceExt as _};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// The writing ends of the stores.
+pub(super) struct Writers {
+    requests: Writer<AttentionRequest>,
+    sessions: Writer<BrowserSession>,
+    pods: Writer<Pod>,
+    activity: Writer<Lease>,
+}
+
+/// Empty stores.
+pub(super) fn stores() -> (Stores, Writers) {
+    let (requests, to_requests) = reflector::store();
+    let (sessions, to_sessions) = reflector::store();
+    let (pods, to_pods) = reflector::store();
+    let (activity, to_activity) = reflector::store();
+    (
+        Stores { requests, sessions, pods, activity },
+        Writers { requests: to_requests, sessions: to_sessions, pods: to_pods, activity: to_activity },
+    )
+}
+
+/// What is read of a request: what was asked is for people, and big.
+fn prune_request(request: &mut AttentionRequest) {
+    let settled = request.status.as_ref().and_then(|status| status.phase).is_some_and(|phase| phase != Phase::Pending);
+    let spec = &mut request.spec;
+    spec.reason.clear();
+    (spec.options, spec.details, spec.suggested_action, spec.ask) = (None, None, None, None);
+    if settled {
+        (spec.resolution, spec.completion, spec.cancel, spec.requester) = (None, None, None, None);
+        request.metadata.managed_fields = None;
+        if let Some(status) = &mut request.status {
+            (status.message, status.evidence) = (None, None);
+            status.attachments.clear();
+            status.conditions.retain(|condition| condition.type_ == "Settled");
+        }
+        return;
+    }
+    // The stamps of the decision's write are what is read of the managed fields.
+    let decides = |fields: &serde_json::Value| {
+        let spec = fields.get("f:spec");
+        ["f:resolution", "f:completion", "f:cancel"].iter().any(|field| spec.is_some_and(|spec| spec.get(field).is_some()))
+    };
+    if let Some(managed) = &mut request.metadata.managed_fields {
+        managed.retain(|entry| entry.fields_v1.as_ref().is_some_and(|fields| decides(&fields.0)));
+    }
+}
+
+fn scoped<K>(client: &Client, namespace: Option<&str>) -> Api<DeserializeGuard<K>>
+where
+    K: Resource<Scope = NamespaceResourceScope>,
+    K::DynamicType: Default,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+/// Starts every watch.
+pub(super) fn start(context: &Shared, writers: Writers, readiness: &Readiness, stop: &CancellationToken) -> JoinSet<&'static str> {
+    let mut tasks = JoinSet::new();
+    let client = &context.client.0;
+    let only = context.settings.watch_namespace.as_deref();
+    let sessions_label = watch::config().labels(SESSION);
+    let cloned = || (context.clone(), readiness.clone(), stop.clone());
+
+    readiness.wait_for("requests", "not read yet");
+    let (c, ready, token) = cloned();
+    let api = scoped::<AttentionRequest>(client, only);
+    tasks.spawn(async move {
+        let tell = |change| requests(&c, &ready, change);
+        watch::run(api, watch::config(), writers.requests, prune_request, tell, token).await;
+        "requests"
+    });
+
+    readiness.wait_for("sessions", "not read yet");
+    let (c, ready, token) = cloned();
+    let api = scoped::<BrowserSession>(client, only);
+    tasks.spawn(async move {
+        let tell = |change| sessions(&c, &ready, change);
+        watch::run(api, watch::config(), writers.sessions, prune_metadata, tell, token).await;
+        "sessions"
+    });
+
+    readiness.wait_for("pods", "not read yet");
+    let (c, ready, token) = cloned();
+    let api = scoped::<Pod>(client, only);
+    let config = sessions_label.clone();
+    tasks.spawn(async move {
+        let tell = |change| pods(&c, &ready, change);
+        watch::run(api, config, writers.pods, prune_metadata, tell, token).await;
+        "pods"
+    });
+
+    readiness.wait_for("activity", "not read yet");
+    let (c, ready, token) = cloned();
+    let api = scoped::<Lease>(client, only);
+    tasks.spawn(async move {
+        let tell = |change| activity(&c, &ready, change);
+        watch::run(api, sessions_label, writers.activity, prune_metadata, tell, token).await;
+        "activity"
+    });
+
+    readiness.wait_for("gateways", "not read yet");
+    let (c, ready, token) = cloned();
+    let api = scoped::<Lease>(client, Some(&context.settings.namespace));
+    let (store, writer) = reflector::store();
+    tasks.spawn(async move {
+        let tell = |change| gateways(&c, &store, &ready, change);
+        let config = watch::config().labels(processes::SELECTOR);
+        watch::run(api, config, writer, prune_metadata, tell, token).await;
+        "gateways"
+    });
+
+    policies::<ValidatingAdmissionPolicy>(context, stop, &mut tasks);
+    policies::<ValidatingAdmissionPolicyBinding>(context, stop, &mut tasks);
+    tasks
+}
+
+/// What is common to all: the first reading, objects that can't be read, failures.
+fn noted<K>(context: &Context, readiness: &Readiness, what: &'static str, kind: &'static str, change: &Change<K>) {
+    match change {
+        Change::Applied(_) | Change::Deleted(_) => {}
+        Change::Reset => readiness.ready(what),
+        Change::Unreadable(namespace, name, error) => {
+            context.metrics.unreadable.get_or_create(&KindLabel { kind }).inc();
+            tracing::error!(kind, namespace, name, error, "an object can't be read and is left out");
+        }
+        Change::Failed(error) => tracing::warn!(kind, error, "a watch failed and is tried again"),
+    }
+}
+
+async fn requests(context: &Shared, readiness: &Readiness, change: Change<AttentionRequest>) {
+    let session = |request: &AttentionRequest| {
+        request.spec.session_ref.as_ref().map(|session| (request.namespace().unwrap_or_default(), session.name.clone()))
+    };
+    match &change {
+        Change::Applied(request) => {
+            context.index.applied(request);
+            context.triggers.request(&key(request)).await;
+            if let Some(session) = session(request) {
+                context.triggers.session(&session).await;
+            }
+        }
+        Change::Deleted(request) => {
+            context.index.deleted(request);
+            if let Some(session) = session(request) {
+                context.triggers.session(&session).await;
+            }
+        }
+        Change::Reset => {
+            let all = context.stores.requests.state();
+            context.index.reset(all.iter().map(Arc::as_ref));
+            everything(context).await;
+        }
+        Change::Unreadable(..) | Change::Failed(_) => {}
+    }
+    context.metrics.open.set(i64::try_from(context.index.len()).unwrap_or(i64::MAX));
+    noted(context, readiness, "requests", "AttentionRequest", &change);
+}
+
+async fn sessions(context: &Shared, readiness: &Readiness, change: Change<BrowserSession>) {
+    match &change {
+        Change::Applied(session) => {
+            context.triggers.session(&key(session)).await;
+            requests_of(context, session).await;
+        }
+        Change::Deleted(session) => requests_of(context, session).await,
+        Change::Reset => everything(context).await,
+        Change::Unreadable(..) | Change::Failed(_) => {}
+    }
+    noted(context, readiness, "sessions", "BrowserSession", &change);
+}
+
+async fn requests_of(context: &Shared, session: &BrowserSession) {
+    let namespace = session.namespace().unwrap_or_default();
+    for name in context.index.of_session(&key(session)) {
+        context.triggers.request(&(namespace.clone(), name)).await;
+    }
+}
+
+async fn pods(context: &Shared, readiness: &Readiness, change: Change<Pod>) {
+    match &change {
+        Change::Applied(pod) | Change::Deleted(pod) => {
+            if let Some(session) = session_of(pod) {
+                context.triggers.session(&(pod.namespace().unwrap_or_default(), session.to_owned())).await;
+            }
+        }
+        Change::Reset => everything(context).await,
+        Change::Unreadable(..) | Change::Failed(_) => {}
+    }
+    noted(context, readiness, "pods", "Pod", &change);
+}
+
+async fn activity(context: &Shared, readiness: &Readiness, change: Change<Lease>) {
+    if let Change::Applied(lease) | Change::Deleted(lease) = &change {
+        context.triggers.session(&key(lease)).await;
+    }
+    noted(context, readiness, "activity", "Lease", &change);
+}
+
+async fn gateways(context: &Shared, store: &Store<Lease>, readiness: &Readiness, change: Change<Lease>) {
+    let now = context.now();
+    match &change {
+        Change::Applied(lease) => context.processes.applied(lease, now),
+        Change::Deleted(lease) => {
+            context.processes.deleted(&lease.name_any());
+            super::requests_of_gateway(context, &lease.name_any()).await;
+        }
+        Change::Reset => {
+            let all = store.state();
+            let names: Vec<String> = all.iter().map(|lease| lease.name_any()).collect();
+            context.processes.reset(&names);
+            all.iter().for_each(|lease| context.processes.applied(lease, now));
+            everything(context).await;
+        }
+        Change::Unreadable(..) | Change::Failed(_) => {}
+    }
+    super::tell_gateways(context).await;
+    noted(context, readiness, "gateways", "Lease", &change);
+}
+
+/// Looks at everything: whatever happened while a watch was away.
+pub(super) async fn everything(context: &Shared) {
+    for session in context.stores.sessions.state() {
+        context.triggers.session(&key(session.as_ref())).await;
+    }
+    for request in context.stores.requests.state() {
+        context.triggers.request(&key(request.as_ref())).await;
+    }
+}
+
+/// Watches the admission policies: a change of one distrusts until the next good reply of the canary. Where they may not be
+/// watched the canary alone tells.
+fn policies<K>(context: &Shared, stop: &CancellationToken, tasks: &mut JoinSet<&'static str>)
+where
+    K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope> + reflector::Lookup<DynamicType = ()>,
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + Sync + 'static,
+{
+    let (store, writer) = reflector::store::<K>();
+    let context = context.clone();
+    let stop = stop.clone();
+    let api = Api::<DeserializeGuard<K>>::all(context.client.0.clone());
+    let known: Mutex<Option<Versions>> = Mutex::default();
+    tasks.spawn(async move {
+        let tell = |change: Change<K>| {
+            if let Change::Failed(error) = &change {
+                tracing::warn!(error, "the admission policies can't be watched");
+            } else {
+                let now = versions(&store.state());
+                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                // What is there at the first reading has not changed.
+                if matches!(change, Change::Reset) && known.is_none() {
+                    *known = Some(now);
+                } else if known.as_ref().is_some_and(|known| *known != now) {
+                    *known = Some(now);
+                    context.canaries.changed(context.now());
+                }
+            }
+            std::future::ready(())
+        };
+        watch::run(api, watch::config(), writer, prune_metadata, tell, stop).await;
+        "policies"
+    });
+}
+
+/// What tells one state of the policies from another: uid and generation, since their status changes by itself.
+type Versions = BTreeMap<String, (Option<String>, Option<i64>)>;
+
+fn versions<K: Resource>(policies: &[Arc<K>]) -> Versions {
+    let ours = policies.iter().filter(|policy| policy.name_any().starts_with("beckon-"));
+    ours.map(|policy| (policy.name_any(), (policy.uid(), policy.meta().generation))).collect()
+}

@@ -1,0 +1,163 @@
+//! A client whose calls end, and whose watches show that they go on.
+
+use http::{Request, Response};
+use kube::client::{Body, ClientBuilder};
+use kube::{Client, Config};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use thiserror::Error;
+use tokio::time::Instant;
+use tower::{Layer, Service};
+
+/// The longest that one call may take.
+pub const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A call that failed or took too long.
+#[derive(Debug, Error)]
+pub enum CallError {
+    /// The API server refused it, or could not be reached.
+    #[error(transparent)]
+    Kube(#[from] kube::Error),
+    /// No reply in time.
+    #[error("the API server did not reply within {} s", CALL_TIMEOUT.as_secs())]
+    Timeout,
+}
+
+impl CallError {
+    /// The API server's refusal.
+    #[must_use]
+    pub fn status(&self) -> Option<&kube::core::Status> {
+        match self {
+            Self::Kube(kube::Error::Api(status)) => Some(status),
+            Self::Kube(_) | Self::Timeout => None,
+        }
+    }
+
+    /// Somebody else wrote first, or the object is another one than was seen.
+    #[must_use]
+    pub fn is_conflict(&self) -> bool {
+        self.status().is_some_and(kube::core::Status::is_conflict)
+    }
+
+    /// There is no such object.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.status().is_some_and(kube::core::Status::is_not_found)
+    }
+
+    /// There is such an object already.
+    #[must_use]
+    pub fn is_already_exists(&self) -> bool {
+        self.status().is_some_and(kube::core::Status::is_already_exists)
+    }
+}
+
+/// Waits for a call, but not for ever.
+///
+/// # Errors
+/// When it fails or takes longer than [`CALL_TIMEOUT`].
+pub async fn call<T>(what: impl Future<Output = kube::Result<T>>) -> Result<T, CallError> {
+    match tokio::time::timeout(CALL_TIMEOUT, what).await {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(CallError::Timeout),
+    }
+}
+
+/// A client of the configured API server.
+///
+/// # Errors
+/// When the configuration can't be used.
+pub fn connect(config: Config, progress: &WatchProgress) -> kube::Result<Client> {
+    Ok(ClientBuilder::try_from(config)?.with_layer(progress).build())
+}
+
+/// When each watch was last opened. A watch is opened anew after its timeout at the latest, so one that is not is dead.
+#[derive(Clone, Debug, Default)]
+pub struct WatchProgress(Arc<Mutex<BTreeMap<String, Instant>>>);
+
+impl WatchProgress {
+    fn seen(&self, watch: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(watch, Instant::now());
+    }
+
+    /// The watch that has made no progress for the longest time, and for how long.
+    #[must_use]
+    pub fn oldest(&self) -> Option<(String, Duration)> {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.iter().min_by_key(|(_, at)| **at).map(|(watch, at)| (watch.clone(), at.elapsed()))
+    }
+}
+
+impl<S> Layer<S> for WatchProgress {
+    type Service = WatchProgressService<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        WatchProgressService { inner, progress: self.clone() }
+    }
+}
+
+/// Notes the successful opening of watches.
+#[derive(Clone, Debug)]
+pub struct WatchProgressService<S> {
+    inner: S,
+    progress: WatchProgress,
+}
+
+impl<S, B> Service<Request<Body>> for WatchProgressService<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let watch = watched(request.uri());
+        let progress = self.progress.clone();
+        let reply = self.inner.call(request);
+        Box::pin(async move {
+            let response = reply.await?;
+            if let Some(watch) = watch.filter(|_| response.status().is_success()) {
+                progress.seen(watch);
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// The resource and selector that a request watches.
+fn watched(uri: &http::Uri) -> Option<String> {
+    let query = uri.query()?;
+    let parts = || query.split('&');
+    if !parts().any(|part| part == "watch=true") {
+        return None;
+    }
+    let selector = parts().find_map(|part| part.strip_prefix("labelSelector=")).unwrap_or_default();
+    Some(format!("{} {selector}", uri.path()).trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::watched;
+
+    #[test]
+    fn only_watches_count() {
+        for (uri, want) in [
+            ("/api/v1/pods?watch=true&timeoutSeconds=60", Some("/api/v1/pods")),
+            ("/api/v1/pods?&watch=true&labelSelector=a%3Db", Some("/api/v1/pods a%3Db")),
+            ("/api/v1/pods?limit=500", None),
+            ("/api/v1/pods", None),
+        ] {
+            assert_eq!(watched(&uri.parse().expect("a uri")).as_deref(), want, "{uri}");
+        }
+    }
+}

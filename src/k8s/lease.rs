@@ -1,0 +1,210 @@
+//! Leadership by a Lease: every write carries the version that was read, and a leader that can't renew stops itself before
+//! another can begin.
+
+use super::apply::Manager;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+/// Who wants to lead what.
+#[derive(Clone)]
+pub struct Candidate {
+    api: Api<Lease>,
+    name: String,
+    identity: String,
+    duration: Duration,
+    now: fn() -> Timestamp,
+}
+
+/// Leadership. It ends when [`Self::lost`] is cancelled, at the latest two thirds of the Lease's duration after the last
+/// renewal that succeeded.
+pub struct Leadership {
+    candidate: Candidate,
+    lost: CancellationToken,
+    renewing: JoinHandle<()>,
+}
+
+/// A Lease as it was read, and when its holder was last seen to renew it. Clocks of other machines do not count.
+struct Seen {
+    version: Option<String>,
+    at: Instant,
+}
+
+impl Candidate {
+    /// A candidate for the Lease `name`. `identity` must be unique to this process; `duration` is at least a second.
+    #[must_use]
+    pub fn new(client: Client, namespace: &str, name: &str, identity: String, duration: Duration, now: fn() -> Timestamp) -> Self {
+        let duration = duration.max(Duration::from_secs(1));
+        Self { api: Api::namespaced(client, namespace), name: name.to_owned(), identity, duration, now }
+    }
+
+    /// Waits until it leads; `None` when it is stopped first.
+    pub async fn lead(&self, stop: &CancellationToken) -> Option<Leadership> {
+        let mut seen: Option<Seen> = None;
+        loop {
+            let started = Instant::now();
+            let attempt = async {
+                match timeout(self.retry() * 2, self.attempt(&mut seen)).await {
+                    Ok(Ok(lease)) => lease,
+                    Ok(Err(error)) => {
+                        tracing::warn!(%error, "the lease of the leader could not be read or taken");
+                        None
+                    }
+                    Err(_) => None,
+                }
+            };
+            let taken = tokio::select! { () = stop.cancelled() => return None, taken = attempt => taken };
+            if let Some(lease) = taken {
+                return Some(self.clone().keep(lease, started));
+            }
+            tokio::select! { () = stop.cancelled() => return None, () = sleep(self.retry()) => {} }
+        }
+    }
+
+    fn retry(&self) -> Duration {
+        self.duration / 6
+    }
+
+    /// Takes the Lease when it is free: absent, released, or not renewed for its duration.
+    async fn attempt(&self, seen: &mut Option<Seen>) -> kube::Result<Option<Lease>> {
+        let Some(lease) = self.api.get_opt(&self.name).await? else {
+            let fresh =
+                Lease { metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() }, spec: Some(self.held(None)) };
+            return match self.api.create(&params(), &fresh).await {
+                Ok(lease) => Ok(Some(lease)),
+                Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(None),
+                Err(error) => Err(error),
+            };
+        };
+        let version = lease.metadata.resource_version.clone();
+        if seen.as_ref().is_none_or(|seen| seen.version != version) {
+            *seen = Some(Seen { version, at: Instant::now() });
+        }
+        let spec = lease.spec.clone().unwrap_or_default();
+        let holder = spec.holder_identity.as_deref().unwrap_or_default();
+        let duration = Duration::from_secs(u64::try_from(spec.lease_duration_seconds.unwrap_or_default()).unwrap_or_default());
+        let expired = seen.as_ref().is_some_and(|seen| seen.at.elapsed() > duration.max(self.duration));
+        if !(holder.is_empty() || holder == self.identity || expired) {
+            return Ok(None);
+        }
+        self.replace(Lease { spec: Some(self.held(Some(&spec))), ..lease }).await
+    }
+
+    fn held(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
+        let now = MicroTime((self.now)());
+        let ours = before.is_some_and(|spec| spec.holder_identity.as_deref() == Some(&self.identity));
+        let transitions = before.and_then(|spec| spec.lease_transitions).unwrap_or_default();
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: Some(i32::try_from(self.duration.as_secs()).unwrap_or(i32::MAX)),
+            acquire_time: before.filter(|_| ours).and_then(|spec| spec.acquire_time.clone()).or(Some(now.clone())),
+            renew_time: Some(now),
+            lease_transitions: Some(if ours || before.is_none() { transitions } else { transitions.saturating_add(1) }),
+            ..LeaseSpec::default()
+        }
+    }
+
+    /// `None` when somebody else wrote first.
+    async fn replace(&self, lease: Lease) -> kube::Result<Option<Lease>> {
+        match self.api.replace(&self.name, &params(), &lease).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn keep(self, lease: Lease, since: Instant) -> Leadership {
+        let lost = CancellationToken::new();
+        let renewing = tokio::spawn(self.clone().renew(lease, since, lost.clone()));
+        Leadership { candidate: self, lost, renewing }
+    }
+
+    /// Renews every third of the duration. What counts is when a renewal was sent, not when its reply came.
+    async fn renew(self, mut lease: Lease, mut since: Instant, lost: CancellationToken) {
+        // Whatever happens to this task, the work ends with it.
+        let _fence = lost.clone().drop_guard();
+        loop {
+            let fence = since + self.duration * 2 / 3;
+            let mut due = since + self.duration / 3;
+            loop {
+                if timeout_at(fence, tokio::time::sleep_until(due)).await.is_err() || Instant::now() >= fence {
+                    tracing::error!("the lease of the leader could not be renewed in time: all work stops");
+                    return;
+                }
+                let sent = Instant::now();
+                let spec = self.held(lease.spec.as_ref());
+                match timeout_at(fence, self.replace(Lease { spec: Some(spec), ..lease.clone() })).await {
+                    Ok(Ok(Some(renewed))) => {
+                        (lease, since) = (renewed, sent);
+                        break;
+                    }
+                    Ok(Ok(None)) => match timeout_at(fence, self.api.get_opt(&self.name)).await {
+                        Ok(Ok(Some(current))) if self.is_holder(&current) => lease = current,
+                        Ok(Err(error)) => tracing::warn!(%error, "the lease of the leader could not be read"),
+                        Ok(Ok(_)) | Err(_) => {
+                            tracing::error!("somebody else leads: all work stops");
+                            return;
+                        }
+                    },
+                    Ok(Err(error)) => tracing::warn!(%error, "the lease of the leader could not be renewed"),
+                    Err(_) => {}
+                }
+                due = Instant::now() + self.retry() / 4;
+            }
+        }
+    }
+
+    fn is_holder(&self, lease: &Lease) -> bool {
+        lease.spec.as_ref().is_some_and(|spec| spec.holder_identity.as_deref() == Some(&self.identity))
+    }
+}
+
+impl Drop for Leadership {
+    /// Without a release the Lease runs out by itself.
+    fn drop(&mut self) {
+        self.renewing.abort();
+    }
+}
+
+impl Leadership {
+    /// Cancelled when it no longer leads.
+    #[must_use]
+    pub fn lost(&self) -> CancellationToken {
+        self.lost.clone()
+    }
+
+    /// Gives the Lease back, so that the next one need not wait. Call it after all work has ended.
+    pub async fn release(self) {
+        let was_lost = self.lost.is_cancelled();
+        self.renewing.abort();
+        if was_lost {
+            return;
+        }
+        let candidate = &self.candidate;
+        let give_back = async {
+            let Some(mut lease) = candidate.api.get_opt(&candidate.name).await? else { return Ok::<(), kube::Error>(()) };
+            if candidate.is_holder(&lease) {
+                if let Some(spec) = &mut lease.spec {
+                    spec.holder_identity = None;
+                }
+                candidate.replace(lease).await?;
+            }
+            Ok(())
+        };
+        match timeout(candidate.duration, give_back).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the lease of the leader could not be given back"),
+            Err(_) => tracing::warn!("the lease of the leader could not be given back in time"),
+        }
+    }
+}
+
+fn params() -> PostParams {
+    PostParams { field_manager: Some(Manager::Controller.as_str().into()), ..PostParams::default() }
+}

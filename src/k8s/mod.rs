@@ -1,0 +1,7 @@
+//! How this process talks to the API server: guarded writes, bounded watches, leadership, events.
+
+pub mod apply;
+pub mod client;
+pub mod events;
+pub mod lease;
+pub mod watch;

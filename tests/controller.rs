@@ -1,0 +1,18 @@
+//! The controller against a real API server: every test has a namespace and a controller of its own.
+
+mod support;
+
+#[path = "controller/caps.rs"]
+mod caps;
+#[path = "controller/faults.rs"]
+mod faults;
+#[path = "controller/leaders.rs"]
+mod leaders;
+#[path = "controller/races.rs"]
+mod races;
+#[path = "controller/requests.rs"]
+mod requests;
+#[path = "controller/sessions.rs"]
+mod sessions;
+#[path = "controller/world.rs"]
+mod world;

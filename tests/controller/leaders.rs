@@ -1,0 +1,83 @@
+//! Two controllers, and the end of one.
+
+use crate::support::{eventually, poll_until};
+use crate::world::{World, now, request_phase, settled_reason};
+use beckon::api::v1alpha1::Phase;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::SignedDuration;
+use kube::api::Api;
+use std::time::Duration;
+
+async fn holder(world: &World) -> Option<String> {
+    let lease = Api::<Lease>::namespaced(world.admin.clone(), &world.namespace).get_opt("beckon-controller").await.unwrap()?;
+    lease.spec?.holder_identity
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_is_killed_mid_wait_loses_no_deadline() {
+    let world = World::new("leaders").await;
+    let all: Vec<_> = (0..2).map(|_| world.start(&["--minAttentionWait", "0"])).collect();
+    world.request("a", None, |spec| spec.max_wait_seconds = Some(12)).await;
+    world.request("b", None, |_| {}).await;
+    let deadline = world.opened("a").await.status.unwrap().deadline.unwrap().0;
+    world.opened("b").await;
+    assert_eq!(all.iter().filter(|running| running.metric("beckon_controller_leader") == Some(1.0)).count(), 1);
+    let (leading, mut left): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|running| running.metric("beckon_controller_leader") == Some(1.0));
+    leading.into_iter().for_each(crate::world::Running::kill);
+    world.resolve("b", "while nobody leads").await.unwrap();
+    let status = world.settled("b").await;
+    assert_eq!((status.phase, status.message.as_deref()), (Some(Phase::Resolved), Some("while nobody leads")));
+    assert!(now() < deadline, "the other one leads in time");
+    let request = world.request_when("a", "timed out", |request| request_phase(request) == Some(Phase::Timeout)).await;
+    let late = request.status.unwrap().settled_at.unwrap().0.duration_since(deadline);
+    assert!(!late.is_negative() && late <= SignedDuration::from_secs(1), "{late}");
+    left.remove(0).end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_orderly_end_gives_the_lease_back() {
+    let world = World::new("handover").await;
+    let first = world.start(&["--lease-duration", "60s"]);
+    poll_until(Duration::from_secs(10), "a leader", || holder(&world)).await;
+    let second = world.start(&["--lease-duration", "60s"]);
+    world.request("a", None, |_| {}).await;
+    world.opened("a").await;
+    let started = std::time::Instant::now();
+    first.end().await;
+    assert!(started.elapsed() < Duration::from_secs(10), "an end is quick");
+    eventually("the other one leads", || async { second.metric("beckon_controller_leader") == Some(1.0) }).await;
+    assert!(started.elapsed() < Duration::from_secs(30), "long before the lease of a minute is over");
+    world.resolve("a", "ok").await.unwrap();
+    assert_eq!(settled_reason(&world.settled("a").await), "Answered");
+    second.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_lease_is_taken_stops_its_work() {
+    let world = World::new("fence").await;
+    let running = world.start(&[]);
+    eventually("it leads", || async { running.metric("beckon_controller_leader") == Some(1.0) }).await;
+    // Somebody else leads now, for ever.
+    let api = Api::<Lease>::namespaced(world.admin.clone(), &world.namespace);
+    loop {
+        let mut lease = api.get("beckon-controller").await.unwrap();
+        let spec = lease.spec.as_mut().unwrap();
+        (spec.holder_identity, spec.lease_duration_seconds) = (Some("usurper".into()), Some(3600));
+        if api.replace("beckon-controller", &Default::default(), &lease).await.is_ok() {
+            break;
+        }
+    }
+    eventually("it stops", || async { running.metric("beckon_controller_leader") == Some(0.0) }).await;
+    let passes = running.passes("AttentionRequest");
+    world.request("a", None, |_| {}).await;
+    world.request("b", None, |_| {}).await;
+    poll_until(Duration::from_secs(20), "both are in the watch", || async {
+        (running.metric("beckon_attention_requests_open") == Some(2.0)).then_some(())
+    })
+    .await;
+    assert_eq!(running.passes("AttentionRequest"), passes, "it watches and does nothing");
+    assert_eq!(holder(&world).await.as_deref(), Some("usurper"));
+    running.end().await;
+    assert_eq!(holder(&world).await.as_deref(), Some("usurper"), "what is another's is not given back");
+}
