@@ -122,7 +122,8 @@ mod tests {
         assert_eq!(processes.changed(at(1020)), ["g"], "it was only cut off");
         processes.applied(&lease(13, true), at(1021));
         assert_eq!(processes.liveness("g", at(1021)), Some(Liveness::ShuttingDown));
-        assert_eq!(processes.old(at(1022)), ["g"]);
+        assert!(processes.old(at(1022)).is_empty());
+        assert_eq!(processes.old(at(9000)), ["g"]);
         processes.deleted("g");
         assert_eq!(processes.liveness("g", at(1022)), None);
     }

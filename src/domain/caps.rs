@@ -45,7 +45,9 @@ pub fn admit(candidates: &[Candidate], uid: &str, caps: Caps) -> Admission {
         return Admission::Admitted;
     }
     let mut open = Open { total: 0, sessions: HashMap::new(), caps };
-    accepted.into_iter().for_each(|candidate| open.add(candidate));
+    for candidate in accepted {
+        open.add(candidate);
+    }
     waiting.sort_by(|a, b| (a.created, &a.uid).cmp(&(b.created, &b.uid)));
     for candidate in waiting {
         let admission = open.room(candidate);

@@ -46,12 +46,11 @@ impl SessionSeen {
     fn end(&self, raised: Option<&Incarnation>) -> Option<(Option<Timestamp>, Outcome)> {
         let rejected = |reason, message: String| Outcome::of(Phase::Rejected, reason, message);
         match self {
-            Self::NotNamed | Self::Unknown => None,
             Self::Gone => Some((None, rejected(SettledReason::SessionClosed, messages::SESSION_CLOSED.into()))),
             Self::Alive { incarnation, .. } if incarnation::lost(raised, incarnation.as_ref()) => {
                 Some((None, rejected(SettledReason::SessionCrashed, messages::session_crashed(Some(messages::why::REPLACED)))))
             }
-            Self::Alive { .. } => None,
+            Self::NotNamed | Self::Unknown | Self::Alive { .. } => None,
             Self::Ended { phase, at, by_other, evicted, why } => {
                 let outcome = match phase {
                     SessionPhase::Expired => rejected(SettledReason::SessionExpired, messages::SESSION_EXPIRED.into()),

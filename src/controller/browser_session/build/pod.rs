@@ -101,6 +101,7 @@ fn browser(session: &BrowserSession, settings: &PodSettings) -> Container {
     Container {
         name: BROWSER.into(),
         image: Some(settings.image.clone()),
+        command: Some(vec!["beckon".into()]),
         args: Some(arguments(&session.spec, settings)),
         env: Some(vec![
             EnvVar { name: "POD_IP".into(), value: None, value_from: Some(pod_ip) },
