@@ -22,8 +22,10 @@ impl Up {
     pub fn start(settings: &[&str]) -> Self {
         let base = std::env::temp_dir().join(format!("beckon-up-{}", nix::unistd::Uid::current()));
         xtask::files::private_dir(&base).expect("a directory");
-        let dir = base.join(unique("up"));
-        let log = dir.with_extension("log");
+        let name = unique("up");
+        let dir = base.join(&name);
+        // Kept, unlike the directory.
+        let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).with_extension("log");
         let mut spec = Spec::new("cargo xtask up", xtask(), &log)
             .arg("up")
             .arg("--dir")
