@@ -143,7 +143,7 @@ impl Control {
 
     /// The agent has looked at the page.
     pub fn observed(&self) {
-        self.with(|arbiter, now| arbiter.observed(now));
+        self.with(Arbiter::observed);
     }
 
     /// Who has the hands, now.

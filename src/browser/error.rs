@@ -16,7 +16,7 @@ pub struct Refused {
     /// What happened and what to do.
     pub message: String,
     /// Who holds control, for CONTROL_HELD.
-    pub control: Option<ControlState>,
+    pub control: Option<Box<ControlState>>,
 }
 
 impl Refused {
@@ -87,6 +87,7 @@ impl IntoResponse for Refused {
             Code::BrowserGone => StatusCode::SERVICE_UNAVAILABLE,
             Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         };
-        (status, Json(DriverError { code: self.code, message: self.message, control: self.control })).into_response()
+        (status, Json(DriverError { code: self.code, message: self.message, control: self.control.map(|control| *control) }))
+            .into_response()
     }
 }

@@ -20,7 +20,7 @@ const LONGEST: u64 = 86_400;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// A person drives, or waits for the agent's action to end.
-    Held(ControlState),
+    Held(Box<ControlState>),
     /// The page may have changed under the agent, which has to look first.
     ObserveFirst,
     /// The lease is not, or no longer, the one that holds control.
@@ -296,7 +296,7 @@ impl Arbiter {
     }
 
     fn held(&self) -> Refusal {
-        Refusal::Held(self.state())
+        Refusal::Held(Box::new(self.state()))
     }
 
     fn living(&mut self, lease: &str) -> Result<&mut Hold, Refusal> {
