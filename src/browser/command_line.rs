@@ -41,7 +41,7 @@ const LEAN: &[&str] = &[
     "--password-store=basic",
     "--use-mock-keychain",
     "--no-service-autorun",
-    "--disable-features=OptimizationHints,MediaRouter,Translate,WebUIOmniboxPopup,DialMediaRouteProvider,AutofillServerCommunication",
+    "--disable-features=OptimizationHints,MediaRouter,Translate,WebUIOmniboxPopup,DialMediaRouteProvider,AutofillServerCommunication,BackForwardCache,Prerender2",
 ];
 /// A tab that nobody sees works on like one that somebody sees.
 const AWAKE: &[&str] =

@@ -143,27 +143,27 @@ pub fn chord(text: &str) -> Option<(Key, u8)> {
     let mut rest = text;
     while let Some((modifier, after)) = rest.split_once('+').filter(|(modifier, after)| !modifier.is_empty() && !after.is_empty()) {
         modifiers |= match modifier {
-            "Control" | "Ctrl" | "ControlOrMeta" => CTRL,
+            // On Linux the shortcuts of a Mac's Command key are Control's.
+            "Control" | "Ctrl" | "ControlOrMeta" | "Meta" | "Command" | "Cmd" => CTRL,
             "Alt" | "Option" => ALT,
             "Shift" => SHIFT,
-            // On Linux the shortcuts of a Mac's Command key are Control's.
-            "Meta" | "Command" | "Cmd" => CTRL,
             _ => return None,
         };
         rest = after;
     }
+    let shortcut = modifiers & (CTRL | ALT) != 0;
     let mut letters = rest.chars();
     let (mut key, own) = match (letters.next(), letters.next()) {
+        // Control+A is written so, and is no Control+Shift+a.
+        (Some(one), None) if shortcut && one.is_ascii_uppercase() => typed(one.to_ascii_lowercase())?,
         (Some(one), None) => typed(one).or_else(|| Some((other(one), 0)))?,
         _ => (named(rest)?, 0),
     };
-    if modifiers & CTRL != 0 || modifiers & ALT != 0 {
+    if shortcut {
         key.text = None;
-    } else if modifiers & SHIFT != 0 {
-        if let Some(upper) = shifted(&key) {
-            key.key.clone_from(&upper);
-            key.text = Some(upper);
-        }
+    } else if let Some(upper) = shifted(&key).filter(|_| modifiers & SHIFT != 0) {
+        key.key.clone_from(&upper);
+        key.text = Some(upper);
     }
     Some((key, modifiers | own))
 }
@@ -245,7 +245,7 @@ mod tests {
         let enter = chord("Enter").unwrap();
         assert_eq!((enter.0.text.as_deref(), enter.0.virtual_key, enter.1), (Some("\r"), 13, 0));
         let all = chord("Control+A").unwrap();
-        assert_eq!((all.0.code.as_str(), all.0.virtual_key, all.0.text, all.1), ("KeyA", 65, None, CTRL | SHIFT));
+        assert_eq!((all.0.code.as_str(), all.0.virtual_key, all.0.text, all.1), ("KeyA", 65, None, CTRL));
         assert_eq!(chord("Meta+a").unwrap().1, CTRL);
         assert_eq!(chord("Control++").unwrap().0.code, "Equal");
         assert_eq!(chord("+").unwrap().0.key, "+");

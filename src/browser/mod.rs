@@ -29,6 +29,8 @@ use live::Live;
 use process::Reaper;
 use serde_json::json;
 use server::{Credentials, Server};
+use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::sync::Mutex;
@@ -47,25 +49,24 @@ const TERMINATION_LOG: &str = "/dev/termination-log";
 pub async fn run(args: BrowserArgs) -> ExitCode {
     match serve(args).await {
         Ok(()) => ExitCode::SUCCESS,
-        Err((code, message)) => {
-            tracing::error!(code, "{message}");
-            // Outside a pod there is no such file.
-            drop(std::fs::OpenOptions::new().write(true).open(TERMINATION_LOG).and_then(|mut log| {
-                use std::io::Write as _;
-                log.write_all(message.as_bytes())
-            }));
-            ExitCode::from(code)
-        }
+        Err(code) => ExitCode::from(code),
     }
 }
 
-type Failure = (u8, String);
-
-fn setup(message: impl ToString) -> Failure {
-    (EXIT_SETUP, message.to_string())
+/// Says why it ends, in the log and where the kubelet looks, and gives the code.
+fn fail(code: u8, message: impl std::fmt::Display) -> u8 {
+    let message = message.to_string();
+    tracing::error!(code, "{message}");
+    // Outside a pod there is no such file.
+    drop(OpenOptions::new().write(true).open(TERMINATION_LOG).and_then(|mut log| log.write_all(message.as_bytes())));
+    code
 }
 
-async fn serve(args: BrowserArgs) -> Result<(), Failure> {
+fn setup(message: impl std::fmt::Display) -> u8 {
+    fail(EXIT_SETUP, message)
+}
+
+async fn serve(args: BrowserArgs) -> Result<(), u8> {
     let stop = shutdown::on_signal().map_err(setup)?;
     let first = tools::allowed_address(&args.start_url).map_err(|error| setup(format!("--start-url: {error}")))?;
     let credentials = Credentials::read(&args.driver_dir).map_err(setup)?;
@@ -77,9 +78,12 @@ async fn serve(args: BrowserArgs) -> Result<(), Failure> {
     let Launched { process, cdp, tabs, sandbox, product } = tokio::select! {
         launched = launch::launch(&args, &reaper, &home) => launched.map_err(|error| match error {
             LaunchError::Setup(_) => setup(error),
-            LaunchError::Sandbox(_) | LaunchError::Start(_) => (EXIT_NOT_STARTED, error.to_string()),
+            LaunchError::Sandbox(_) | LaunchError::Start(_) => fail(EXIT_NOT_STARTED, error),
         })?,
-        () = stop.cancelled() => return Ok(()),
+        () = stop.cancelled() => {
+            process::kill_tree().await;
+            return Ok(());
+        }
     };
     let control = Control::new(tabs.clone());
     let live = Live::new();
@@ -94,17 +98,18 @@ async fn serve(args: BrowserArgs) -> Result<(), Failure> {
         tokio::spawn(live::cast(driver.live.clone(), driver.tabs.clone(), stop.clone())),
     ];
     let serving = server.run(driver.clone(), stop.clone());
+    // Said at once: to end what Chromium left takes a moment. What dies after the order to stop dies of it.
+    let died = |end: String| if stop.is_cancelled() { Ok(()) } else { Err(fail(EXIT_DIED, format!("Chromium died: {end}"))) };
     let result = tokio::select! {
         served = serving => served.map_err(setup),
-        end = process.ended() => Err((EXIT_DIED, format!("Chromium died: {}", launch::told(end)))),
+        end = process.ended() => died(launch::told(end)),
         // The pipe closes a moment before the process is reaped.
-        () = driver.cdp.closed() => Err((EXIT_DIED, format!("Chromium died: {}", launch::ended(&process).await))),
+        () = driver.cdp.closed() => died(launch::ended(&process).await),
     };
     for task in tasks {
         task.abort();
     }
     process.stop().await;
     drop(home);
-    // What died after the order to stop died of it.
-    if stop.is_cancelled() { Ok(()) } else { result }
+    result
 }

@@ -182,17 +182,22 @@ impl Process {
     /// Kills it and everything that it started.
     pub async fn kill_tree(&self) {
         let _ = killpg(self.pid, Signal::SIGKILL);
-        let deadline = Instant::now() + KILLED;
-        loop {
-            let left = descendants(std::process::id());
-            if left.is_empty() || Instant::now() >= deadline {
-                return;
-            }
-            for pid in left {
-                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-            }
-            sleep(Duration::from_millis(10)).await;
+        kill_tree().await;
+    }
+}
+
+/// Kills everything below this process.
+pub async fn kill_tree() {
+    let deadline = Instant::now() + KILLED;
+    loop {
+        let left = descendants(std::process::id());
+        if left.is_empty() || Instant::now() >= deadline {
+            return;
         }
+        for pid in left {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+        sleep(Duration::from_millis(10)).await;
     }
 }
 

@@ -3,6 +3,7 @@
 use super::cdp::{CdpError, Session};
 use super::tab::Tab;
 use super::tabs::{FrameSession, Tabs};
+use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -156,7 +157,7 @@ fn read<'a>(
     root: Option<FrameSession>,
     frame: FrameNode,
     others: &'a [FrameSession],
-) -> futures::future::BoxFuture<'a, Result<Document, CdpError>> {
+) -> BoxFuture<'a, Result<Document, CdpError>> {
     Box::pin(async move {
         let tree: Tree = session.call("Accessibility.getFullAXTree", json!({ "frameId": frame.frame.id })).await?;
         let first = tree.nodes.iter().find(|node| node.parent_id.is_none()).map(|node| node.node_id.clone());

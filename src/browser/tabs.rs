@@ -92,6 +92,12 @@ impl Tabs {
         self.state().tabs.iter().map(|tab| tab.info(active.as_ref().is_some_and(|active| active.id == tab.id))).collect()
     }
 
+    /// Whether a tab is still there.
+    #[must_use]
+    pub fn has(&self, id: &str) -> bool {
+        self.state().tabs.iter().any(|tab| tab.id == id)
+    }
+
     /// Makes another tab the active one; `false` when there is no such tab.
     pub fn activate(&self, id: &str) -> bool {
         let found = self.state().tabs.iter().find(|tab| tab.id == id).cloned();
@@ -128,14 +134,14 @@ impl Tabs {
     /// The size that every tab gets.
     #[must_use]
     pub fn size(&self) -> Viewport {
-        self.state().size.clone()
+        self.state().size
     }
 
     /// Remembers a new size for tabs to come and resizes the ones that are there.
     pub async fn resize(&self, size: Viewport) {
         let tabs = {
             let mut state = self.state();
-            state.size = size.clone();
+            state.size = size;
             state.tabs.clone()
         };
         for tab in tabs {
@@ -211,7 +217,7 @@ impl Tabs {
         let size = {
             let mut state = self.state();
             state.tabs.push(tab.clone());
-            state.size.clone()
+            state.size
         };
         // A tab that the active one opened is what a browser shows next.
         let active = self.active_tab();
@@ -278,10 +284,8 @@ impl Sink for Tabs {
                 // A dialog of a frame inside blocks the whole page.
                 let dialog = event.method.starts_with("Page.javascriptDialog");
                 let tab = event.session.and_then(|session| if dialog { self.tab_around(session) } else { self.tab_of(session) });
-                if let Some(tab) = tab {
-                    if page_event(&tab, event) {
-                        self.changed();
-                    }
+                if tab.is_some_and(|tab| page_event(&tab, event)) {
+                    self.changed();
                 }
             }
         }

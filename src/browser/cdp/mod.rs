@@ -65,9 +65,12 @@ pub trait Sink: Send + Sync + 'static {
 
 type Answer = Result<Box<RawValue>, CdpError>;
 
+/// The session, the method, and who waits.
+type Call = (Option<Arc<str>>, &'static str, oneshot::Sender<Answer>);
+
 #[derive(Default)]
 struct Pending {
-    calls: HashMap<u64, (Option<Arc<str>>, &'static str, oneshot::Sender<Answer>)>,
+    calls: HashMap<u64, Call>,
     crashed: HashSet<Arc<str>>,
     closed: bool,
 }
@@ -106,7 +109,7 @@ impl Cdp {
     /// # Errors
     /// See [`CdpError`].
     pub async fn call<T: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<T, CdpError> {
-        self.begin(None, method, params).await?.within(CALL_LIMIT).await
+        self.begin(None, method, &params).await?.within(CALL_LIMIT).await
     }
 
     /// Sends without waiting for the reply.
@@ -124,9 +127,9 @@ impl Cdp {
     }
 
     /// Registers a call and queues it: the reply can be waited for later, or dropped.
-    async fn begin(&self, session: Option<Arc<str>>, method: &'static str, params: Value) -> Result<Reply, CdpError> {
+    async fn begin(&self, session: Option<Arc<str>>, method: &'static str, params: &Value) -> Result<Reply, CdpError> {
         let (id, reply) = self.register(session.as_ref(), method)?;
-        let message = wire::command(id, session.as_deref(), method, &params);
+        let message = wire::command(id, session.as_deref(), method, params);
         match tokio::time::timeout(CALL_LIMIT, self.0.out.send(message)).await {
             Ok(Ok(())) => Ok(reply),
             Ok(Err(_)) => Err(CdpError::Closed),
@@ -136,7 +139,7 @@ impl Cdp {
 
     fn begin_now(&self, session: Option<Arc<str>>, method: &'static str, params: &Value) -> Result<Reply, CdpError> {
         let (id, reply) = self.register(session.as_ref(), method)?;
-        self.0.out.try_send(wire::command(id, session.as_deref(), method, params)).map_err(queue_error)?;
+        self.0.out.try_send(wire::command(id, session.as_deref(), method, params)).map_err(|error| queue_error(&error))?;
         Ok(reply)
     }
 
@@ -156,7 +159,7 @@ impl Cdp {
 
     fn send_now(&self, session: Option<&str>, method: &'static str, params: &Value) -> Result<u64, CdpError> {
         let id = self.0.next.fetch_add(1, Ordering::Relaxed);
-        self.0.out.try_send(wire::command(id, session, method, params)).map_err(queue_error)?;
+        self.0.out.try_send(wire::command(id, session, method, params)).map_err(|error| queue_error(&error))?;
         Ok(id)
     }
 
@@ -212,7 +215,7 @@ impl Cdp {
     }
 }
 
-fn queue_error(error: mpsc::error::TrySendError<Vec<u8>>) -> CdpError {
+fn queue_error(error: &mpsc::error::TrySendError<Vec<u8>>) -> CdpError {
     match error {
         mpsc::error::TrySendError::Full(_) => CdpError::Busy,
         mpsc::error::TrySendError::Closed(_) => CdpError::Closed,
@@ -252,7 +255,7 @@ impl Session {
     /// # Errors
     /// See [`CdpError`].
     pub async fn call_within<T: DeserializeOwned>(&self, limit: Duration, method: &'static str, params: Value) -> Result<T, CdpError> {
-        self.cdp.begin(Some(self.id.clone()), method, params).await?.within(limit).await
+        self.cdp.begin(Some(self.id.clone()), method, &params).await?.within(limit).await
     }
 
     /// Sends without waiting for the reply.

@@ -90,6 +90,8 @@ fn take(bytes: &[u8], cdp: &Cdp, sink: &dyn Sink) {
         return;
     }
     let Some(event) = message.event() else { return };
+    // The sink first: who is told that a call failed finds the tab as it now is.
+    sink.event(cdp, &event);
     match (event.method, event.session) {
         ("Inspector.targetCrashed", Some(session)) => cdp.crashed(session),
         ("Inspector.targetReloadedAfterCrash", Some(session)) => cdp.revived(session),
@@ -100,5 +102,4 @@ fn take(bytes: &[u8], cdp: &Cdp, sink: &dyn Sink) {
         }
         _ => {}
     }
-    sink.event(cdp, &event);
 }

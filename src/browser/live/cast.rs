@@ -48,6 +48,7 @@ pub async fn run(live: Arc<Live>, tabs: Arc<Tabs>, stop: CancellationToken) {
             () = other_tab(&mut active, &tab) => {}
             () = nobody(&live) => {}
         }
+        tracing::debug!("the screencast ends");
         drop(tab.session.fire("Page.stopScreencast", &json!({})));
     }
 }
@@ -94,6 +95,7 @@ impl Cast<'_> {
         titles.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut crashed = self.tab.facts().crashed;
         self.start();
+        let mut shots = false;
         loop {
             let due = [self.governor.due(), self.owed.map(|(_, _, at)| at)].into_iter().flatten().min();
             let step = tokio::select! {
@@ -134,6 +136,10 @@ impl Cast<'_> {
                     self.governor.tick(now)
                 }
             };
+            if shots != self.governor.shots() {
+                shots = self.governor.shots();
+                tracing::debug!(shots, "the screencast changes its pace");
+            }
             self.take(step, crashed).await;
         }
     }

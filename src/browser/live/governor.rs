@@ -73,6 +73,12 @@ impl Governor {
         }
     }
 
+    /// Whether single shots are taken.
+    #[must_use]
+    pub fn shots(&self) -> bool {
+        self.mode == Mode::Shots
+    }
+
     /// A frame came; `same` when it is the picture of the one before.
     pub fn frame(&mut self, now: Instant, same: bool) -> Step {
         self.unanswered = None;

@@ -151,6 +151,12 @@ async fn act(driver: &Arc<Driver>, tool: &str, body: &[u8]) -> Result<ToolReply,
     drop(action);
     let outcome = match done {
         Ok(outcome) => outcome,
+        // An action that closed its own tab is done.
+        Err(Stop::Refused(refused))
+            if class == Class::Change && refused.code == DriverErrorCode::TabCrashed && !driver.tabs.has(&context.tab.id) =>
+        {
+            json!({}).into()
+        }
         Err(Stop::Refused(refused)) => return Err(refused),
         Err(Stop::Dialog(dialog)) if class == Class::Read && tool != "snapshot" => return Err(waits(&dialog)),
         Err(Stop::Dialog(dialog)) if tool == "snapshot" => {

@@ -49,12 +49,17 @@ pub(super) async fn run(context: &Context, arguments: Navigate) -> Done {
         return Err(Refused::failed(format!("The page could not be opened: {error}.")).into());
     }
     if let Some(loader) = gone.loader_id {
+        let before = load.borrow_and_update().loader.clone();
         let loaded = async {
-            // Another document may have replaced it at once; then that one counts.
-            drop(timeout(LOAD_LIMIT, load.wait_for(|load| load.loaded && (load.loader == loader || !load.busy))).await);
+            // Another document may replace it at once; then that one counts.
+            if before != loader {
+                drop(load.wait_for(|load| load.loader != before).await);
+            }
+            drop(load.wait_for(|load| load.loaded).await);
             Ok::<(), Stop>(())
         };
-        context.unless_dialog(loaded).await?;
+        let limited = async { timeout(LOAD_LIMIT, loaded).await.unwrap_or(Ok(())) };
+        context.unless_dialog(limited).await?;
     }
     Ok(Value::Object(serde_json::Map::new()).into())
 }

@@ -68,10 +68,8 @@ pub(super) async fn run(context: &Context, arguments: Type) -> Done {
     if let Some(why) = why {
         return Err(Refused::failed(why).into());
     }
-    if arguments.submit {
-        if let Some(key) = keys::named("Enter") {
-            keys::press(context, &key, 0).await?;
-        }
+    if let Some(key) = keys::named("Enter").filter(|_| arguments.submit) {
+        keys::press(context, &key, 0).await?;
     }
     context.settle().await?;
     Ok(empty())

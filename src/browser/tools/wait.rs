@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// The longest wait.
-pub(super) const LONGEST: Duration = Duration::from_secs(300);
+pub(super) const LONGEST: Duration = Duration::from_mins(5);
 const USUAL: i64 = 30;
 const EVERY: Duration = Duration::from_millis(150);
 
@@ -43,21 +43,22 @@ pub(super) async fn run(context: &Context, arguments: WaitFor) -> Done {
         if Instant::now() >= deadline {
             return Err(Refused::failed(format!("The page did not show it within {seconds} s.")).into());
         }
-        context.unless_dialog(async { Ok::<(), Refused>(sleep(EVERY).await) }).await?;
+        let pause = async {
+            sleep(EVERY).await;
+            Ok::<(), Refused>(())
+        };
+        context.unless_dialog(pause).await?;
     }
 }
 
 async fn holds(context: &Context, wanted: &WaitFor) -> Done<bool> {
-    if let Some(part) = wanted.url.as_ref().filter(|part| !part.is_empty()) {
-        if !context.tab.facts().url.contains(part) {
-            return Ok(false);
-        }
+    if wanted.url.as_ref().is_some_and(|part| !context.tab.facts().url.contains(part)) {
+        return Ok(false);
     }
     for (text, want) in [(&wanted.text, true), (&wanted.gone, false)] {
-        if let Some(text) = text.as_ref().filter(|text| !text.is_empty()) {
-            if shows(context, text).await? != want {
-                return Ok(false);
-            }
+        let Some(text) = text.as_ref().filter(|text| !text.is_empty()) else { continue };
+        if shows(context, text).await? != want {
+            return Ok(false);
         }
     }
     Ok(true)
