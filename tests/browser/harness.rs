@@ -1,6 +1,6 @@
 //! Starts `beckon browser` as a pod would and speaks its driver API.
 
-use beckon::driver::{self, ControlGrant, DriverState, FrameHeader, LiveCommand, LiveEvent, TakeControl, ToolReply};
+use beckon::driver::{self, ControlGrant, DriverState, FrameHeader, LiveEvent, TakeControl, ToolReply};
 use bytes::Bytes;
 use futures::{SinkExt as _, StreamExt as _};
 use http_body_util::{BodyExt as _, Full};
@@ -121,7 +121,7 @@ impl Browser {
                 let address = serde_json::from_str::<Value>(&line).ok().and_then(|line| line["address"].as_str()?.parse().ok());
                 lines.lock().unwrap().push(line);
                 if let (Some(address), true) = (address, sender.is_some()) {
-                    drop(sender.take().unwrap().send(address));
+                    let _ = sender.take().unwrap().send(address);
                 }
             }
         });
@@ -179,8 +179,18 @@ impl Browser {
         processes.iter().find(|(_, line)| line.contains("--remote-debugging-pipe") && !line.contains("--type=")).unwrap().0
     }
 
+    /// Its renderers; the page that is shown has one.
     pub fn renderers(&self) -> Vec<i32> {
-        self.processes().into_iter().filter(|(_, line)| line.contains("--type=renderer")).map(|(pid, _)| pid).collect()
+        let deadline = Instant::now() + SOON;
+        loop {
+            let found: Vec<i32> =
+                self.processes().into_iter().filter(|(_, line)| line.contains("--type=renderer")).map(|(pid, _)| pid).collect();
+            if !found.is_empty() {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "no renderer in {:?}", self.processes());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Waits for its end.
@@ -299,7 +309,7 @@ impl Browser {
 impl Drop for Browser {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
-            drop(nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), nix::sys::signal::Signal::SIGTERM));
+            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), nix::sys::signal::Signal::SIGTERM);
             let deadline = Instant::now() + Duration::from_secs(8);
             while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
                 std::thread::sleep(Duration::from_millis(5));
@@ -335,15 +345,17 @@ pub struct Viewer {
 /// What a view gets.
 #[derive(Debug)]
 pub enum Got {
-    Frame { width: u16, height: u16, jpeg: Bytes, sequence: u32 },
+    Frame { width: u16, height: u16, jpeg: Bytes },
     Event(LiveEvent),
 }
 
 impl Viewer {
     /// The next thing that comes; `None` when nothing comes in time.
     pub async fn next(&mut self, within: Duration) -> Option<Got> {
+        let deadline = tokio::time::Instant::now() + within;
         loop {
-            let message = tokio::time::timeout(within, self.socket.next()).await.ok()?.expect("the driver closed the live view").unwrap();
+            let message =
+                tokio::time::timeout_at(deadline, self.socket.next()).await.ok()?.expect("the driver closed the live view").unwrap();
             match message {
                 Message::Text(text) => {
                     let event: LiveEvent = serde_json::from_str(&text).unwrap();
@@ -354,7 +366,6 @@ impl Viewer {
                     assert_eq!(&bytes[..4], b"BF01");
                     let number = |range: std::ops::Range<usize>| bytes[range].iter().fold(0_u64, |n, byte| n << 8 | u64::from(*byte));
                     return Some(Got::Frame {
-                        sequence: u32::try_from(number(4..8)).unwrap(),
                         width: u16::try_from(number(8..10)).unwrap(),
                         height: u16::try_from(number(10..12)).unwrap(),
                         jpeg: bytes.slice(FrameHeader::LEN..),
@@ -402,10 +413,6 @@ impl Viewer {
             count += 1;
         }
         count
-    }
-
-    pub async fn send(&mut self, command: &LiveCommand) {
-        self.socket.send(Message::text(serde_json::to_string(command).unwrap())).await.unwrap();
     }
 
     pub async fn say(&mut self, text: &str) {
