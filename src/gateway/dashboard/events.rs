@@ -4,7 +4,7 @@
 use super::attention::{self, Item};
 use super::handlers::{Visitor, session_of};
 use super::model::{self, Request};
-use super::rights::Seer;
+use super::rights::{self, Seer};
 use super::{Site, sessions};
 use crate::api::v1alpha1::AttentionRequest;
 use crate::gateway::auth::AccessUnknown;
@@ -27,6 +27,8 @@ use tokio::sync::mpsc;
 
 /// Events that a slow page has not taken; then the feed waits for it.
 const WAITING: usize = 64;
+/// How often a feed looks whether the mirror is current.
+const LOOK: Duration = Duration::from_secs(3);
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// What a page shows.
@@ -55,6 +57,9 @@ pub async fn feed(State(site): State<Site>, visitor: Option<Visitor>, Query(aske
     let Some(visitor) = visitor else {
         return Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "sign in").into_response();
     };
+    if let Err(problem) = rights::ready(&site) {
+        return problem.into_response();
+    }
     let Ok(place) = std::sync::Arc::clone(&site.feeds).try_acquire_owned() else {
         return Problem::unavailable("this gateway feeds as many pages as it can: try again later").into_response();
     };
@@ -62,7 +67,7 @@ pub async fn feed(State(site): State<Site>, visitor: Option<Visitor>, Query(aske
     tokio::spawn(async move {
         let (requests, sessions) = site.gateway.hub.subscribe();
         let left = visitor.ends.duration_since(clock::now()).unsigned_abs();
-        let feed = Feed { seer: Seer::new(&site, &visitor.who), site: site.clone(), view: asked.view, to, count: None };
+        let feed = Feed { seer: Seer::new(&site, &visitor.who), site: site.clone(), view: asked.view, to, count: None, stale: false };
         tokio::select! {
             _ = feed.run(requests, sessions) => {}
             () = site.gateway.stop.cancelled() => {}
@@ -82,6 +87,8 @@ struct Feed {
     view: View,
     to: mpsc::Sender<Event>,
     count: Option<usize>,
+    /// Whether the page was told that what it shows may be old.
+    stale: bool,
 }
 
 /// The page is gone, or a right could not be checked: the page comes back by itself.
@@ -99,9 +106,14 @@ impl From<AccessUnknown> for Over {
 impl Feed {
     async fn run(mut self, mut requests: Receiver<Key>, mut sessions: Receiver<Key>) -> Result<Infallible, Over> {
         self.all().await?;
+        let mut look = tokio::time::interval(LOOK);
         loop {
             let (keys, of_sessions) = tokio::select! {
                 () = self.to.closed() => return Err(Over::Gone),
+                _ = look.tick() => {
+                    self.current().await?;
+                    continue;
+                }
                 first = requests.recv() => (drain(first, &mut requests), false),
                 first = sessions.recv() => (drain(first, &mut sessions), true),
             };
@@ -175,6 +187,16 @@ impl Feed {
         let html = sessions::card(&session, clock::now()).into_string();
         let version = session.resource_version();
         self.send("session", &json!({"key": named, "html": html, "ended": model::session_ended(&session), "version": version})).await
+    }
+
+    /// Tells the page when the mirror can no longer be trusted, and when it can be again.
+    async fn current(&mut self) -> Result<(), Over> {
+        let stale = !self.site.gateway.hub.stale().is_empty();
+        if stale == self.stale {
+            return Ok(());
+        }
+        self.stale = stale;
+        self.send("stale", &json!({"stale": stale})).await
     }
 
     async fn counted(&mut self) -> Result<(), Over> {

@@ -90,7 +90,10 @@ impl IntoResponse for Broken {
                 ("This is gone", "There is no such request or session any more. Settled requests are kept until their time to live ends.")
             }
             StatusCode::FORBIDDEN => ("This is not yours to see", "Your account may not see requests and sessions of this namespace."),
-            _ => ("This can't be shown now", "The API server did not answer. Nothing is lost: try again in a moment."),
+            _ => (
+                "This can't be shown now",
+                "The server is starting, or the API server did not answer. Nothing is lost: try again in a moment.",
+            ),
         };
         let frame = Frame { user, namespace: "–".to_owned(), open: 0, now: clock::now() };
         let page = Page {
@@ -217,7 +220,7 @@ pub async fn session(
     if !site.gateway.auth.may(who, "get", "browsersessions", &namespace, Some(&name)).await? {
         return Err(broken(Problem::from(StatusCode::FORBIDDEN)));
     }
-    let session = site.gateway.hub.sessions.get(&namespace, &name).ok_or_else(|| broken(Problem::from(StatusCode::NOT_FOUND)))?;
+    let session = rights::session(&site, &namespace, &name).map_err(broken)?;
     let may = sessions::May {
         view: control::may_view(&site, who, &session).await?,
         takeover: control::may_take_over(&site, who, &session).await?,
@@ -226,6 +229,8 @@ pub async fn session(
     let all = rights::visible_requests(&site, who).await?;
     let open: Vec<(Request, Arc<AttentionRequest>)> =
         all.into_iter().map(|object| (Request::of(&object), object)).filter(|(view, _)| view.is_open()).collect();
+    let mut open = open;
+    open.sort_by_key(|(view, _)| view.urgency());
     let total = open.len();
     let items: Vec<Item<'_>> = open
         .iter()

@@ -36,7 +36,7 @@ pub fn view(access: &Access<'_>, namespace: &str, request: Option<&str>, may_res
     html! {
         section.live aria-label="Live view" data-ns=(namespace) data-session=(session.name_any()) data-request=[request] data-hands="watch" {
             div.bar {
-                span.pill role="status" { span data-text { "Connecting" } span data-age aria-hidden="true" {} }
+                span.pill role="status" { span { span data-text { "Connecting" } span data-age aria-hidden="true" {} } }
                 span.countdown role="timer" hidden {}
                 button type="button" data-act="keep" hidden { "Keep control" }
                 span.gap {}

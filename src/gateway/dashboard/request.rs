@@ -64,7 +64,7 @@ fn facts(item: &Item<'_>, now: Timestamp) -> Markup {
     html! {
         section #facts aria-label="What the server knows" {
             div.clock {
-                h1 { @match object.spec.mode { Mode::Takeover => "An agent asks you to take over", Mode::Notify => "An agent asks you something" } }
+                h1 { (heading(object.spec.mode, view.is_open())) }
                 @if let (None, Some(deadline)) = (&view.settled, view.deadline) { (time_left(view.opened, deadline, now)) }
             }
             dl.facts {
@@ -99,6 +99,15 @@ fn facts(item: &Item<'_>, now: Timestamp) -> Markup {
                 dd.quiet { (view.namespace) "/" (view.name) }
             }
         }
+    }
+}
+
+const fn heading(mode: Mode, open: bool) -> &'static str {
+    match (mode, open) {
+        (Mode::Takeover, true) => "An agent asks you to take over",
+        (Mode::Takeover, false) => "An agent asked to be taken over",
+        (Mode::Notify, true) => "An agent asks you something",
+        (Mode::Notify, false) => "An agent asked something",
     }
 }
 

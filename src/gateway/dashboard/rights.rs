@@ -3,6 +3,7 @@
 use super::Site;
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession};
 use crate::gateway::auth::{AccessUnknown, Principal};
+use crate::gateway::rest::Problem;
 use kube::ResourceExt as _;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,14 +13,34 @@ use tokio::time::Instant;
 /// How long a feed believes an answer.
 const BELIEVED: Duration = Duration::from_secs(30);
 
+/// Refuses while this process has not read what there is: an empty list would be a lie.
+pub fn ready(site: &Site) -> Result<(), Problem> {
+    let hub = &site.gateway.hub;
+    if hub.requests.is_complete() && hub.sessions.is_complete() {
+        return Ok(());
+    }
+    Err(Problem::unavailable("this server has only just started, and has not read what there is: try again in a moment"))
+}
+
+/// A session by its name.
+pub fn session(site: &Site, namespace: &str, name: &str) -> Result<Arc<BrowserSession>, Problem> {
+    if let Some(session) = site.gateway.hub.sessions.get(namespace, name) {
+        return Ok(session);
+    }
+    ready(site)?;
+    Err(Problem::not_found(format!("there is no session {namespace}/{name}")))
+}
+
 /// The requests that a person may list.
-pub async fn visible_requests(site: &Site, who: &Arc<Principal>) -> Result<Vec<Arc<AttentionRequest>>, AccessUnknown> {
-    Seer::new(site, who).requests(site.gateway.hub.requests.all()).await
+pub async fn visible_requests(site: &Site, who: &Arc<Principal>) -> Result<Vec<Arc<AttentionRequest>>, Problem> {
+    ready(site)?;
+    Ok(Seer::new(site, who).requests(site.gateway.hub.requests.all()).await?)
 }
 
 /// The sessions that a person may list.
-pub async fn visible_sessions(site: &Site, who: &Arc<Principal>) -> Result<Vec<Arc<BrowserSession>>, AccessUnknown> {
-    Seer::new(site, who).sessions(site.gateway.hub.sessions.all()).await
+pub async fn visible_sessions(site: &Site, who: &Arc<Principal>) -> Result<Vec<Arc<BrowserSession>>, Problem> {
+    ready(site)?;
+    Ok(Seer::new(site, who).sessions(site.gateway.hub.sessions.all()).await?)
 }
 
 /// Remembers what a person may see for a short while.

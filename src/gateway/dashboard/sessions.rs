@@ -96,16 +96,20 @@ pub fn one(session: &BrowserSession, open: &[Item<'_>], may: May, now: Timestamp
     }
 }
 
+/// How many requests the banner names.
+const BANNERS: usize = 3;
+
 /// The requests that wait, on top of the session's page.
 pub fn banner(open: &[Item<'_>]) -> Markup {
     html! {
         div #banner role="region" aria-label="Open requests of this session" {
-            @for item in open {
+            @for item in open.iter().take(BANNERS) {
                 p.banner data-request {
                     (icons::hand()) a dir="auto" href=(format!("/attention/{}/{}", item.view.namespace, item.view.name)) { (plain(&item.view.title)) }
                     @if let Some(deadline) = item.view.deadline { span data-until=(deadline.as_millisecond()) {} }
                 }
             }
+            @if open.len() > BANNERS { p.banner { a href="/attention" { "and " (open.len() - BANNERS) " more" } } }
         }
     }
 }

@@ -21,6 +21,9 @@ use tokio_util::sync::CancellationToken;
 const BEAT: Duration = Duration::from_millis(700);
 /// A renewal that takes longer is no use.
 const RENEWAL: Duration = Duration::from_secs(1);
+/// How long a lease is renewed while no socket shows it: between taking over and the first word on the socket, and for a
+/// connection that blinks. After that the driver's own reconnect window runs, in which its holder takes again.
+const BLINK: Duration = Duration::from_secs(3);
 /// How often the person's rights are looked at again.
 const RIGHTS: Duration = Duration::from_secs(30);
 
@@ -57,7 +60,7 @@ struct Kept {
 #[derive(Clone, Default)]
 pub struct Keeper(Arc<Mutex<HashMap<String, Arc<Kept>>>>);
 
-/// A socket of the holder; the lease outlives it for the time of a reconnect.
+/// A socket of the holder.
 pub struct Attached(Arc<Kept>);
 
 impl Drop for Attached {
@@ -174,7 +177,7 @@ async fn run(site: &Site, kept: &Kept, driver: &Driver) -> End {
         }
         if *sockets.borrow_and_update() > 0 {
             away = None;
-        } else if away.get_or_insert_with(Instant::now).elapsed() >= site.gateway.settings.reconnect {
+        } else if away.get_or_insert_with(Instant::now).elapsed() >= BLINK {
             // Another replica may keep it: it is not ended, only no longer kept here.
             return End::Left;
         }

@@ -4,7 +4,7 @@ use super::marks::Mark;
 use super::relay;
 use super::ticket::{LIFE, Ticket, TicketError};
 use crate::driver::MAX_COMMAND_BYTES;
-use crate::gateway::dashboard::{Site, model, origin};
+use crate::gateway::dashboard::{Site, model, origin, rights};
 use crate::gateway::live::control;
 use crate::gateway::rest::{Caller, Means, Problem};
 use crate::runtime::clock;
@@ -32,13 +32,10 @@ pub async fn open(
     upgrade: WebSocketUpgrade,
 ) -> Result<Response, Problem> {
     let caller = Caller::of(&site, &headers, true).await?;
-    let session = site
-        .gateway
-        .hub
-        .sessions
-        .get(&namespace, &name)
-        .filter(|session| !model::session_ended(session))
-        .ok_or_else(|| Problem::not_found(format!("there is no running session {namespace}/{name}")))?;
+    let session = rights::session(&site, &namespace, &name)?;
+    if model::session_ended(&session) {
+        return Err(Problem::conflict("SESSION_ENDED", "The session has ended. Its browser is gone."));
+    }
     let origin = match caller.means {
         Means::Cookie(_) => origin::own(&headers, &site.gateway.settings)?,
         Means::Token => "",

@@ -6,6 +6,7 @@ use crate::runtime::clock;
 use axum::Json;
 use axum::extract::State;
 use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// `GET /whoami`.
@@ -17,13 +18,37 @@ pub async fn whoami(caller: Caller) -> Json<Value> {
     Json(json!({"username": caller.who.username, "uid": caller.who.uid, "groups": caller.who.groups, "signed_in_until": until}))
 }
 
+/// Where the link leads.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Asked {
+    next: Option<String>,
+}
+
+impl Asked {
+    fn query(&self) -> String {
+        let next = self.next.as_deref().map(|next| url::form_urlencoded::byte_serialize(next.as_bytes()).collect::<String>());
+        next.map(|next| format!("&next={next}")).unwrap_or_default()
+    }
+}
+
 /// `POST /login-links`: a link that signs the caller in once, within 10 minutes.
-pub async fn login_link(State(site): State<Site>, caller: Caller, headers: HeaderMap) -> Result<(StatusCode, Json<Value>), Problem> {
+pub async fn login_link(
+    State(site): State<Site>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: axum::body::Bytes,
+) -> Result<(StatusCode, Json<Value>), Problem> {
     // A cookie can't make a link: a visit would otherwise outlive its hard end.
     if caller.means != Means::Token {
         return Err(Problem::forbidden("a link is made with a bearer token, not with a cookie"));
     }
+    let asked: Asked = if body.is_empty() {
+        Asked::default()
+    } else {
+        serde_json::from_slice(&body).map_err(|error| Problem::invalid(format!("the body: {error}")))?
+    };
     let base = origin::base(&headers, &site.gateway.settings)?;
     let made = links::make(&site, &caller.who, clock::now()).await.map_err(|error| Problem::unavailable(error.to_string()))?;
-    Ok((StatusCode::CREATED, Json(json!({"url": format!("{base}/login?code={}", made.code), "expires_at": made.expires}))))
+    Ok((StatusCode::CREATED, Json(json!({"url": format!("{base}/login?code={}{}", made.code, asked.query()), "expires_at": made.expires}))))
 }

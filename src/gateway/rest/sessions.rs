@@ -16,7 +16,6 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::sync::Arc;
 use std::time::Duration;
 
 const ASKING: Duration = Duration::from_secs(10);
@@ -34,7 +33,7 @@ pub async fn one(
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    let session = find(&site, &namespace, &name)?;
+    let session = rights::session(&site, &namespace, &name)?;
     if !site.gateway.auth.may(&caller.who, "get", "browsersessions", &namespace, Some(&name)).await? {
         return Err(Problem::forbidden(format!("{} may not see sessions in namespace {namespace}", caller.who.username)));
     }
@@ -56,7 +55,7 @@ pub async fn close(
     body: Result<Json<Closing>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
     let Json(body) = body?;
-    let session = find(&site, &namespace, &name)?;
+    let session = rights::session(&site, &namespace, &name)?;
     if !may_close(&site, &caller.who, &session).await? {
         return Err(Problem::forbidden(format!(
             "{} may not close this session: that takes owning it, or the verb takeover or delete on browsersessions",
@@ -99,7 +98,7 @@ pub async fn resize(
     body: Result<Json<ResizeViewport>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
     let Json(size) = body?;
-    let session = find(&site, &namespace, &name)?;
+    let session = rights::session(&site, &namespace, &name)?;
     if !control::may_change(&site, &caller.who, &session).await? {
         return Err(Problem::forbidden(format!("{} may not resize this browser", caller.who.username)));
     }
@@ -118,7 +117,7 @@ pub async fn live_ticket(
     headers: HeaderMap,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
-    let session = find(&site, &namespace, &name)?;
+    let session = rights::session(&site, &namespace, &name)?;
     if model::session_ended(&session) {
         return Err(Problem::conflict("SESSION_ENDED", "The session has ended. Its browser is gone."));
     }
@@ -148,7 +147,7 @@ pub async fn take(
     body: Result<Json<Taking>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
     let Json(body) = body?;
-    let session = find(&site, &namespace, &name)?;
+    let session = rights::session(&site, &namespace, &name)?;
     let grant = control::take(&site, &caller, &session, body.request.as_deref()).await?;
     Ok(Json(json!(grant)))
 }
@@ -168,7 +167,7 @@ pub async fn extend(
     body: Result<Json<Lease>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
     let Json(body) = body?;
-    let session = find(&site, &namespace, &name)?;
+    let session = rights::session(&site, &namespace, &name)?;
     let driver = control::holder_only(&site, &caller.who, &session).await?;
     let grant = driver.renew(&RenewControl { lease: body.lease, extend: true }).await?;
     Ok(Json(json!(grant)))
@@ -182,13 +181,9 @@ pub async fn release(
     body: Result<Json<Lease>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
     let Json(body) = body?;
-    let session = find(&site, &namespace, &name)?;
+    let session = rights::session(&site, &namespace, &name)?;
     let state = control::release(&site, &caller.who, &session, body.lease).await?;
     Ok(Json(json!(state)))
-}
-
-fn find(site: &Site, namespace: &str, name: &str) -> Result<Arc<BrowserSession>, Problem> {
-    site.gateway.hub.sessions.get(namespace, name).ok_or_else(|| Problem::not_found(format!("there is no session {namespace}/{name}")))
 }
 
 /// A session as programs read it.

@@ -174,6 +174,7 @@ export function feed(view, on) {
       on.hello?.(data);
     });
     handle("count", (data) => setCount(data.open));
+    handle("stale", (data) => linkState(data.stale ? `Not current since ${new Date().toLocaleTimeString()}: the cluster does not answer` : ""));
     for (const [name, run] of Object.entries(on)) if (name !== "hello") handle(name, run);
     source.addEventListener("error", async () => {
       since ||= Date.now();

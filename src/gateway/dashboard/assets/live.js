@@ -84,7 +84,10 @@ export class LiveView {
       socket.addEventListener("open", () => {
         this.connected = true;
         if (document.hidden) this.send({ type: "visible", visible: false });
-        if (this.lease) this.send({ type: "hold", lease: this.lease });
+        if (this.lease) {
+          this.returned = Date.now();
+          this.send({ type: "hold", lease: this.lease });
+        }
         this.show();
       });
       socket.addEventListener("message", ({ data }) => (typeof data === "string" ? this.hear(JSON.parse(data)) : this.frame(data)));
@@ -217,7 +220,13 @@ export class LiveView {
   }
 
   refused({ code, message }) {
-    if (code === "LEASE_ENDED" || code === "NO_LEASE") this.drop(message || "You are no longer driving.");
+    const ended = code === "LEASE_ENDED" || code === "NO_LEASE";
+    // After a lost connection the old lease may be dead, but control waits for its holder: take it again.
+    if (ended && this.lease && !this.settled && Date.now() - (this.returned ?? 0) < 5000) {
+      this.returned = 0;
+      this.take();
+    } else if (ended && this.taking) return;
+    else if (ended) this.drop(message || "You are no longer driving.");
     else toast(message, "bad");
   }
 
@@ -247,6 +256,7 @@ export class LiveView {
       this.send({ type: "hold", lease: this.lease });
       this.hands.start();
     } catch (problem) {
+      this.drop();
       toast(problem.message, "bad");
     } finally {
       this.taking = false;
