@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "controller/canary.rs"]
+mod canary;
 #[path = "controller/caps.rs"]
 mod caps;
 #[path = "controller/faults.rs"]

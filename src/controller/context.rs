@@ -11,7 +11,6 @@ use super::settings::Settings;
 use super::triggers::Triggers;
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession};
 use crate::k8s::events::{Events, Fact};
-use crate::runtime::clock;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -43,6 +42,8 @@ pub struct Stores {
 pub struct Context {
     /// The API server.
     pub client: ClientOf,
+    /// The clock.
+    pub clock: fn() -> Timestamp,
     /// The installation's settings.
     pub settings: Settings,
     /// What is watched.
@@ -81,7 +82,7 @@ impl Context {
     /// Now.
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        clock::now()
+        (self.clock)()
     }
 
     /// The API of a kind in a namespace.

@@ -66,7 +66,7 @@ pub enum Failure {
 
 /// Runs until it is told to stop.
 pub async fn run(args: ControllerArgs) -> ExitCode {
-    match serve(&args).await {
+    match Box::pin(serve(&args)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             tracing::error!(%failure, "the controller ends");
@@ -125,6 +125,7 @@ pub async fn control(
     let candidate = Candidate::new(client.clone(), &settings.namespace, LEADER_LEASE, settings.identity.clone(), lease, clock::now);
     let context: Shared = Arc::new(Context {
         client: ClientOf(client),
+        clock: clock::now,
         settings,
         stores,
         index: index::Index::default(),
@@ -208,7 +209,7 @@ async fn requests_of_gateway(context: &Shared, name: &str) {
 
 /// Asks whether the policies are in force in a namespace, and tells what is new.
 async fn ask_canary(context: &Context, namespace: &str) {
-    match context.canaries.ask(&context.client.0, namespace, clock::now).await {
+    match context.canaries.ask(&context.client.0, namespace, context.clock).await {
         News::None => return,
         News::Enforced => tracing::info!(namespace, "the admission policies are in force"),
         News::NotEnforced(why) => {

@@ -232,7 +232,9 @@ async fn gateways(context: &Shared, store: &Store<Lease>, readiness: &Readiness,
             let all = store.state();
             let names: Vec<String> = all.iter().map(|lease| lease.name_any()).collect();
             context.processes.reset(&names);
-            all.iter().for_each(|lease| context.processes.applied(lease, now));
+            for lease in &all {
+                context.processes.applied(lease, now);
+            }
             everything(context).await;
         }
         Change::Unreadable(..) | Change::Failed(_) => {}

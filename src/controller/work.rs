@@ -22,7 +22,7 @@ const AT_ONCE: u16 = 32;
 /// How many canaries are asked at once.
 const CANARIES_AT_ONCE: usize = 4;
 /// How often old Leases of gateway processes are looked for.
-const SWEEP: Duration = Duration::from_secs(300);
+const SWEEP: Duration = Duration::from_mins(5);
 
 /// Works until it is dropped.
 ///

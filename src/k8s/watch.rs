@@ -79,10 +79,9 @@ where
     <K as Lookup>::DynamicType: Eq + Hash + Clone,
 {
     let read = |guard: DeserializeGuard<K>| {
-        guard.0.map(|mut object| {
-            prune(&mut object);
-            object
-        })
+        let mut object = guard.0.map_err(Box::new)?;
+        prune(&mut object);
+        Ok::<_, Box<kube::core::error_boundary::InvalidObject>>(object)
     };
     let unreadable = |error: &kube::core::error_boundary::InvalidObject| {
         let meta = &error.metadata;

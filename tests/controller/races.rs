@@ -2,7 +2,7 @@
 
 use crate::world::{World, now, request_phase, settled_reason};
 use beckon::api::v1alpha1::{AttentionRequest, Phase, Source};
-use futures::{StreamExt as _, TryStreamExt as _, stream};
+use futures::{StreamExt as _, stream};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How many races there are; `BECKON_RACES` says otherwise.
-const RACES: usize = 10_000;
+/// How many races there are; `BECKON_RACES` says otherwise. 10 000 take two minutes of an idle machine with two cores.
+const RACES: usize = 1_000;
 /// How many run at once.
 const AT_ONCE: usize = 192;
 
@@ -56,7 +56,7 @@ impl Told {
                 changed.changed().await.unwrap();
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("{what}: not within a minute"))
+        tokio::time::timeout(Duration::from_secs(120), wait).await.unwrap_or_else(|_| panic!("{what}: not within two minutes"))
     }
 }
 
@@ -117,7 +117,8 @@ async fn exactly_one_outcome_each() {
         let (told, api) = (told.clone(), world.requests());
         tokio::spawn(async move {
             let stream = watcher::watcher(api, watcher::Config::default()).default_backoff().touched_objects();
-            stream.try_for_each(|request| std::future::ready(Ok(told.note(&request)))).await.unwrap();
+            // A watch that fails is begun anew by itself.
+            stream.filter_map(|event| std::future::ready(event.ok())).for_each(|request| std::future::ready(told.note(&request))).await;
         })
     };
     let running = world.start(&["--minAttentionWait", "0", "--maxTotal", "100000"]);
