@@ -92,7 +92,7 @@ fn a_killed_gateway_comes_back_and_the_other_answers_meanwhile() {
     });
     until("a new gateway", Duration::from_secs(30), || up.pids("gateway")[0] != before[0]);
     assert_eq!(up.pids("gateway")[1], before[1], "the other one is left alone");
-    until("ready again", Duration::from_secs(60), || text(&run(&["status"], up.dir()).stdout) == "ready");
+    until("ready again", Duration::from_mins(1), || text(&run(&["status"], up.dir()).stdout) == "ready");
 }
 
 #[test]

@@ -109,7 +109,7 @@ mod tests {
         Timestamp::from_second(second).expect("in range")
     }
 
-    fn signals<'a>(activity: Option<i64>, resumed: Option<i64>, paused_by: &'a [String]) -> Signals<'a> {
+    fn signals(activity: Option<i64>, resumed: Option<i64>, paused_by: &[String]) -> Signals<'_> {
         Signals { timeout_seconds: 600, usable: at(1000), activity: activity.map(at), resumed: resumed.map(at), paused_by }
     }
 

@@ -60,9 +60,11 @@ impl Site {
     /// Waits until the pages have told something.
     pub async fn until(&self, what: &str, wanted: impl Fn(&[String]) -> bool) {
         let mut log = self.log.subscribe();
-        if tokio::time::timeout(Duration::from_secs(15), log.wait_for(|told| wanted(told))).await.is_err() {
-            panic!("{what}: the pages told {:?}", self.told());
-        }
+        assert!(
+            !tokio::time::timeout(Duration::from_secs(15), log.wait_for(|told| wanted(told))).await.is_err(),
+            "{what}: the pages told {:?}",
+            self.told()
+        )
     }
 
     /// Waits until the pages have told this.

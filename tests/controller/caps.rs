@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// All requests, once each has a phase.
 async fn decided(world: &World, count: usize) -> Vec<AttentionRequest> {
-    poll_until(Duration::from_secs(60), "every request is decided", || async {
+    poll_until(Duration::from_mins(1), "every request is decided", || async {
         let all = world.requests().list(&ListParams::default()).await.unwrap().items;
         (all.len() == count && all.iter().all(|request| request_phase(request).is_some())).then_some(all)
     })
@@ -64,7 +64,7 @@ async fn the_257th_is_refused_even_across_a_change_of_leaders() {
     let names: Vec<String> = (0..300).map(|n| format!("a{n:03}")).collect();
     let creating = stream::iter(&names).for_each_concurrent(16, |name| async { drop(world.request(name, None, |_| {}).await) });
     let half = async {
-        poll_until(Duration::from_secs(60), "half of them", || async {
+        poll_until(Duration::from_mins(1), "half of them", || async {
             let all = world.requests().list(&ListParams::default()).await.unwrap().items;
             (open(&all).len() >= 100).then_some(())
         })

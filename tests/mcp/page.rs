@@ -108,7 +108,7 @@ async fn an_agent_drives_its_own_browser_and_a_request_shows_what_the_driver_saw
         args
     };
     let url = format!("{origin}/pay?card=4242#now");
-    poll_until(Duration::from_secs(60), "a browser", || async {
+    poll_until(Duration::from_mins(1), "a browser", || async {
         let result = agent.call("navigate", &of(json!({"url": url}))).await;
         (result["isError"] != json!(true)).then_some(())
     })
@@ -154,7 +154,7 @@ async fn a_pod_that_serves_another_certificate_is_not_spoken_to() {
     let _pod = Pod::start(&world.pod_ip, &served, &key);
     secret(&world, &session, &pinned).await;
     // Until the pod listens the connection itself fails; then the certificate does.
-    poll_until(Duration::from_secs(60), "a refused certificate", || async {
+    poll_until(Duration::from_mins(1), "a refused certificate", || async {
         let (code, message) = agent.failure("snapshot", &json!({"session_id": session})).await;
         assert_eq!(code, "BROWSER_UNREACHABLE");
         message.contains("certificate").then_some(())

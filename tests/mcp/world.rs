@@ -118,7 +118,7 @@ impl Gateway {
     /// Until it says that it is ready.
     pub async fn ready(&self) {
         let address = format!("127.0.0.1:{}", self.admin);
-        poll_until(Duration::from_secs(60), "a ready gateway", || async {
+        poll_until(Duration::from_mins(1), "a ready gateway", || async {
             let stream = tokio::net::TcpStream::connect(&address).await.ok()?;
             drop(stream);
             let http = hyper_util::client::legacy::Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();

@@ -105,7 +105,7 @@ fn the_hard_end_is_recorded_once() {
 fn asks(name: &str, requester: &str, run: Option<&str>, created: i64) -> Arc<AttentionRequest> {
     let execution = run.map(|id| ExecutionRef { id: id.into(), expected_state_version: None });
     let requester = Some(Principal::named(requester));
-    let mut request = AttentionRequest::new(name, AttentionRequestSpec { requester, execution, ..AttentionRequestSpec::default() });
+    let mut request = AttentionRequest::new(name, AttentionRequestSpec { execution, requester, ..AttentionRequestSpec::default() });
     request.metadata.creation_timestamp = Some(Time(at(created)));
     Arc::new(request)
 }

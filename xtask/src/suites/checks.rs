@@ -53,9 +53,10 @@ pub fn go_module(module: &str, args: &TestArgs) -> Result<Counts> {
     };
     let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
     if args.name.is_none() {
-        counts.check("go vet", &mut go(&words(&["vet", "./..."])))?;
+        // Vetting the root package would vet all of Kubernetes below it, which takes ten minutes from nothing.
+        counts.check("go vet", &mut go(&words(&["vet", "./internal/..."])))?;
     }
-    let mut test = words(&["test", "-v", "./..."]);
+    let mut test = words(&["test", "-v", "./internal/..."]);
     if let Some(name) = &args.name {
         test.extend(words(&["-run", name]));
     }
