@@ -4,9 +4,8 @@
 use super::index::{Index, unsettled};
 use crate::api::v1alpha1::{AttentionRequest, Phase};
 use crate::domain::caps::{Admission, Candidate, Caps, admit};
-use crate::k8s::client::{CallError, call};
+use crate::k8s::client::{CallError, list_by_field};
 use kube::Api;
-use kube::api::ListParams;
 use std::collections::HashMap;
 use tokio::sync::Mutex;
 
@@ -41,8 +40,8 @@ impl Ledger {
         lately.retain(|uid, _| known.iter().any(|candidate| candidate.uid == *uid && !candidate.accepted));
         let mut admission = admit(&with(known, &wanted, &lately), &wanted.uid, caps);
         if admission != Admission::Admitted || near(&index.candidates(), &wanted, caps) {
-            let open = call(api.list(&ListParams::default().fields(&format!("status.phase={}", Phase::Pending.as_str())))).await?;
-            let accepted = open.items.iter().filter_map(unsettled).filter(|entry| !entry.decided).map(|entry| entry.candidate);
+            let open = list_by_field(api, "status.phase", Phase::Pending.as_str()).await?;
+            let accepted = open.iter().filter_map(unsettled).filter(|entry| !entry.decided).map(|entry| entry.candidate);
             let waiting = index.candidates().into_iter().filter(|candidate| !candidate.accepted);
             let mut fresh: HashMap<String, Candidate> = waiting.map(|candidate| (candidate.uid.clone(), candidate)).collect();
             fresh.extend(accepted.map(|candidate| (candidate.uid.clone(), candidate)));

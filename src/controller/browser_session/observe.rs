@@ -9,12 +9,11 @@ use crate::api::conditions::{self, ConditionType};
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession, Phase, SessionPhase};
 use crate::domain::idle_lease::{CONTROL, Clock, Signals};
 use crate::domain::session::{self, Loss, PodSeen, Seen};
-use crate::k8s::client::call;
+use crate::k8s::client::{call, list_by_field};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
-use kube::api::ListParams;
 use kube::runtime::reflector::ObjectRef;
 use std::sync::Arc;
 
@@ -145,9 +144,11 @@ pub(super) async fn renewed_meanwhile(
         return Ok(false);
     }
     let namespace = session.namespace().unwrap_or_default();
-    let list = ListParams::default().fields(&format!("spec.sessionRef.name={}", session.name_any()));
-    let requests = call(context.api::<AttentionRequest>(&namespace).list(&list)).await.during("the requests of a session")?;
-    if requests.items.iter().filter_map(unsettled).any(|entry| !entry.decided) {
+    let name = session.name_any();
+    let of_it = |request: &&AttentionRequest| request.spec.session_ref.as_ref().is_some_and(|named| named.name == name);
+    let requests = list_by_field(&context.api::<AttentionRequest>(&namespace), "spec.sessionRef.name", &name).await;
+    let requests = requests.during("the requests of a session")?;
+    if requests.iter().filter(of_it).filter_map(unsettled).any(|entry| !entry.decided) {
         return Ok(true);
     }
     let lease = call(context.api::<Lease>(&namespace).get_opt(&session.name_any())).await.during("the idle lease of a session")?;
