@@ -29,6 +29,9 @@ func register(ctx context.Context, client kubernetes.Interface, node *v1.Node) e
 	return controller.Run(ctx)
 }
 
+// cpuOvercommit is how many times each CPU may be requested.
+const cpuOvercommit = 16
+
 func nodeObject(o *options, port int32) *v1.Node {
 	labels := map[string]string{
 		v1.LabelHostname:   o.name,
@@ -37,7 +40,8 @@ func nodeObject(o *options, port int32) *v1.Node {
 	}
 	maps.Copy(labels, o.nodeLabels)
 	capacity := v1.ResourceList{
-		v1.ResourceCPU:              *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
+		// Processes share the machine's CPUs, and nothing is reserved: a small machine takes many idle browsers too.
+		v1.ResourceCPU:              *resource.NewQuantity(int64(runtime.NumCPU())*cpuOvercommit, resource.DecimalSI),
 		v1.ResourceMemory:           *resource.NewQuantity(memory(), resource.BinarySI),
 		v1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
 		v1.ResourcePods:             *resource.NewQuantity(int64(o.maxPods), resource.DecimalSI),
