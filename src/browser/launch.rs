@@ -151,6 +151,10 @@ async fn set_up(cdp: &Cdp, tabs: &Arc<Tabs>) -> Result<String, CdpError> {
         cdp.call::<Value>("Target.createTarget", json!({ "url": "about:blank" })).await?;
         drop(timeout(Duration::from_secs(5), active.wait_for(Option::is_some)).await);
     }
+    let first = tabs.active_tab();
+    if let Some(first) = first {
+        first.begun().await;
+    }
     Ok(version.product)
 }
 

@@ -4,11 +4,15 @@ use super::cdp::{Frame, Session};
 use super::snapshot::References;
 use crate::driver::{DialogInfo, PageInfo, TabInfo};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use url::Url;
 
 /// The longest title, in characters.
 const LONGEST_TITLE: usize = 512;
+/// How long a new tab may take to show its first document.
+const BEGIN_LIMIT: Duration = Duration::from_secs(5);
 
 /// How far the shown document has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,6 +91,14 @@ impl Tab {
     /// The references of the newest snapshot.
     pub fn references(&self) -> MutexGuard<'_, References> {
         self.references.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until its first document is there: Chromium's renderer crashes at times when it is sent on before.
+    pub async fn begun(&self) {
+        let mut load = self.load.subscribe();
+        if timeout(BEGIN_LIMIT, load.wait_for(|load| load.loaded)).await.is_err() {
+            tracing::warn!("a new tab shows nothing yet");
+        }
     }
 
     /// Its page.

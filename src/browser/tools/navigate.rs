@@ -40,6 +40,9 @@ pub fn allowed(address: &str) -> Result<Url, String> {
 pub(super) async fn run(context: &Context, arguments: Navigate) -> Done {
     let url = allowed(&arguments.url).map_err(Refused::argument)?;
     let mut load = context.tab.load.subscribe();
+    if load.borrow().loader.is_empty() {
+        context.tab.begun().await;
+    }
     let go = context.tab.session.call_within(GO_LIMIT, "Page.navigate", json!({ "url": url.as_str() }));
     let gone: Gone = context.unless_dialog(go).await?;
     if gone.is_download {
