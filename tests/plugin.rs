@@ -1,5 +1,7 @@
 //! `kubectl attention` as its users run it, on a real API server with Beckon's rules.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
 mod support;
 
 use beckon::api::v1alpha1::AttentionRequest;

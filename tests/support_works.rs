@@ -1,5 +1,7 @@
 //! The harness itself: the six users are who they should be, and Beckon's kinds and rules are there.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
 mod support;
 
 use beckon::api::v1alpha1::AttentionRequest;

@@ -61,10 +61,10 @@ impl Site {
     pub async fn until(&self, what: &str, wanted: impl Fn(&[String]) -> bool) {
         let mut log = self.log.subscribe();
         assert!(
-            !tokio::time::timeout(Duration::from_secs(15), log.wait_for(|told| wanted(told))).await.is_err(),
+            tokio::time::timeout(Duration::from_secs(15), log.wait_for(|told| wanted(told))).await.is_ok(),
             "{what}: the pages told {:?}",
             self.told()
-        )
+        );
     }
 
     /// Waits until the pages have told this.

@@ -132,7 +132,7 @@ async fn exactly_one_outcome_each() {
     stream::iter(0..races).for_each_concurrent(AT_ONCE, |n| race(&world, &second, &told, n)).await;
     println!("{races} races in {:?}", started.elapsed());
 
-    let seen = told.seen.lock().unwrap();
+    let seen = std::mem::take(&mut *told.seen.lock().unwrap());
     let mut won: HashMap<String, usize> = HashMap::new();
     for (name, outcomes) in &seen.outcomes {
         assert_eq!(outcomes.len(), 1, "{name} had {outcomes:?}");

@@ -27,8 +27,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::{Layer, Service};
 
-pub const CONTROLLER: &str = "system:serviceaccount:beckon-system:beckon-controller";
-
 /// The flags, as the command line reads them.
 #[derive(Parser)]
 struct Cli {
@@ -346,7 +344,8 @@ where
         let counted = request.method() != http::Method::GET
             && !query.contains("dryRun")
             && !path.contains("/events")
-            && !(path.contains("/leases/beckon-controller") || path.ends_with("/leases"));
+            && !path.contains("/leases/beckon-controller")
+            && !path.ends_with("/leases");
         if counts.crashed.is_cancelled() {
             return Box::pin(std::future::pending());
         }

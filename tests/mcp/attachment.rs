@@ -27,7 +27,7 @@ async fn without_a_token_the_call_answers_pending_and_the_client_counts_as_polli
 #[tokio::test]
 async fn a_cut_stream_of_the_newer_protocol_only_detaches() {
     let world = World::start(1, &[]).await;
-    let agent = world.modern("agent").await;
+    let agent = world.modern("agent");
     let (_, mut events) = agent.start("request_attention", r#"{"mode":"notify","reason":"r"}"#, Some("p")).await;
     events.progress().await;
     let name = world.the_request("an attached request", attached).await.name_any();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 #[tokio::test]
 async fn a_wrong_argument_is_named_and_nothing_is_created() {
     let world = World::start(1, &[]).await;
-    let (agent, other) = (world.modern("agent").await, world.modern("agent-2").await);
+    let (agent, other) = (world.modern("agent"), world.modern("agent-2"));
     let session = world.session(&agent).await;
     let foreign = world.session(&other).await;
     let closed = world.session(&agent).await;
@@ -56,7 +56,7 @@ async fn a_wrong_argument_is_named_and_nothing_is_created() {
 #[tokio::test]
 async fn another_principals_request_is_unknown_and_a_settled_one_stays() {
     let world = World::start(1, &[]).await;
-    let (agent, other) = (world.modern("agent").await, world.modern("agent-2").await);
+    let (agent, other) = (world.modern("agent"), world.modern("agent-2"));
     let (_, events) = agent.start("request_attention", r#"{"mode":"notify","reason":"r","max_wait_seconds":1e30}"#, Some("p")).await;
     let name = world.the_request("an attached request", attached).await.name_any();
     for tool in ["get_attention_result", "cancel_attention"] {
@@ -69,13 +69,16 @@ async fn another_principals_request_is_unknown_and_a_settled_one_stays() {
     assert!(world.request(&name).await.spec.cancel.is_none());
 }
 
+/// Header names and values.
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
 #[tokio::test]
 async fn who_is_nobody_gets_no_further() {
     let world = World::start(1, &["--allowed-host", "beckon.example.com", "--allowed-origin", "https://app.example.com"]).await;
     let token = world.plane.token("agent");
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
     let good = format!("Bearer {token}");
-    let cases: [(&[(&str, &str)], StatusCode, &str); 9] = [
+    let cases: [(Headers<'_>, StatusCode, &str); 9] = [
         (&[], StatusCode::UNAUTHORIZED, "no token"),
         (&[("authorization", "Bearer")], StatusCode::UNAUTHORIZED, "malformed"),
         (&[("authorization", "Bearer a b")], StatusCode::UNAUTHORIZED, "malformed"),
@@ -104,7 +107,7 @@ async fn who_is_nobody_gets_no_further() {
 #[tokio::test]
 async fn a_viewer_may_ask_for_nothing() {
     let world = World::start(1, &[]).await;
-    let viewer = world.modern("viewer").await;
+    let viewer = world.modern("viewer");
     let (code, message) = viewer.failure("create_session", &json!({})).await;
     assert!(code == "FORBIDDEN" && message.contains("create on browsersessions"), "{code}: {message}");
     let (code, message) = viewer.failure("request_attention", &json!({"mode": "notify", "reason": "r"})).await;

@@ -59,7 +59,7 @@ async fn it_spares_a_request_that_another_call_waits_on() {
 #[tokio::test]
 async fn the_tool_withdraws_and_the_waiting_call_is_told() {
     let world = World::start(1, &[]).await;
-    let agent = world.modern("agent").await;
+    let agent = world.modern("agent");
     let (_, events) = agent.start("request_attention", ASK, Some("p")).await;
     let name = world.the_request("an attached request", attached).await.name_any();
     let told = agent.structured("cancel_attention", &json!({"request_id": name, "reason": "found it"})).await;

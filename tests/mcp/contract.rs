@@ -42,7 +42,7 @@ async fn a_person_with_kubectl_answers_and_the_call_returns_exactly_that() {
 #[tokio::test]
 async fn rejected_without_a_message_omits_it_also_on_the_newer_protocol() {
     let world = World::start(1, &[]).await;
-    let agent = world.modern("agent").await;
+    let agent = world.modern("agent");
     let session = world.session(&agent).await;
     let arguments = json!({"session_id": session, "reason": "May I?", "mode": "notify"}).to_string();
     let (_, mut events) = agent.start("request_attention", &arguments, Some("p")).await;
@@ -73,14 +73,14 @@ async fn tools_say_what_they_take_and_give_in_both_eras() {
     {
         find(name);
     }
-    let modern = world.modern("agent").await;
+    let modern = world.modern("agent");
     assert_eq!(modern.structured("list_sessions", &json!({})).await, json!({"sessions": []}));
 }
 
 #[tokio::test]
 async fn sessions_belong_to_their_principal() {
     let world = World::start(1, &[]).await;
-    let (agent, other) = (world.modern("agent").await, world.modern("agent-2").await);
+    let (agent, other) = (world.modern("agent"), world.modern("agent-2"));
     let session = world.session(&agent).await;
     let of = |value: &Value| value["sessions"].as_array().unwrap().iter().map(|s| s["session_id"].clone()).collect::<Vec<_>>();
     assert_eq!(of(&agent.structured("list_sessions", &json!({})).await), [json!(session)]);

@@ -97,7 +97,7 @@ async fn look(agent: &Mcp, session: &str) -> String {
 #[tokio::test]
 async fn an_agent_drives_its_own_browser_and_a_request_shows_what_the_driver_saw() {
     let world = World::start(1, &[]).await;
-    let (agent, origin) = (world.modern("agent").await, site().await);
+    let (agent, origin) = (world.modern("agent"), site().await);
     let session = world.session(&agent).await;
     let (certificate, key) = certificate();
     let _pod = Pod::start(&world.pod_ip, &certificate, &key);
@@ -148,7 +148,7 @@ async fn an_agent_drives_its_own_browser_and_a_request_shows_what_the_driver_saw
 #[tokio::test]
 async fn a_pod_that_serves_another_certificate_is_not_spoken_to() {
     let world = World::start(1, &[]).await;
-    let agent = world.modern("agent").await;
+    let agent = world.modern("agent");
     let session = world.session(&agent).await;
     let ((served, key), (pinned, _)) = (certificate(), certificate());
     let _pod = Pod::start(&world.pod_ip, &served, &key);

@@ -9,7 +9,7 @@ use serde_json::json;
 #[tokio::test]
 async fn twenty_at_once_on_two_replicas_are_one_request() {
     let world = World::start(2, &[]).await;
-    let agent = world.modern("agent").await;
+    let agent = world.modern("agent");
     let session = world.session(&agent).await;
     for key in [Some("order-17"), None] {
         let before = world.requests().await.len();
@@ -48,7 +48,7 @@ async fn twenty_at_once_on_two_replicas_are_one_request() {
 #[tokio::test]
 async fn the_same_key_is_the_same_answer_and_another_question_is_a_conflict() {
     let world = World::start(1, &["--holdWithoutProgress", "1s"]).await;
-    let agent = world.modern("agent").await;
+    let agent = world.modern("agent");
     let ask = |reason: &str, key: Option<&str>| {
         let mut args = json!({"mode": "notify", "reason": reason});
         args["idempotency_key"] = key.map_or(serde_json::Value::Null, |key| json!(key));

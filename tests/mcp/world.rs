@@ -70,7 +70,7 @@ impl World {
     }
 
     /// A client of the newer revision.
-    pub async fn modern(&self, user: &str) -> Mcp {
+    pub fn modern(&self, user: &str) -> Mcp {
         Mcp::modern(self.port(0), &self.plane.token(user))
     }
 

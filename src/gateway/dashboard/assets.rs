@@ -1,6 +1,7 @@
 //! Styles and scripts, inside the binary. One hash of all of them is in every address, so that they are kept for ever and a
 //! new version is another address.
 
+use super::text::hex;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
@@ -33,8 +34,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
         all.update(name);
         all.update(content);
     }
-    let digest = all.finalize();
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(all.finalize().into_iter().take(8))
 });
 
 /// The address of a file.

@@ -2,6 +2,7 @@
 
 use super::Site;
 use super::cookie::Visit;
+use super::text::hex;
 use crate::gateway::auth::Principal;
 use crate::gateway::live::{Mark, MarkError};
 use http::HeaderMap;
@@ -56,7 +57,7 @@ pub async fn take(site: &Site, code: &str, now: Timestamp) -> Result<Option<Prin
 
 /// Links are found by the hash of their code, so that who reads the marks can't use them.
 fn id(code: &str) -> String {
-    Sha256::digest(code.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex(Sha256::digest(code.as_bytes()).into_iter().take(16))
 }
 
 fn well_formed(code: &str) -> bool {

@@ -18,7 +18,7 @@ pub mod rights;
 mod sessions;
 mod signing;
 mod site;
-mod text;
+pub mod text;
 
 pub use site::{Site, SiteState};
 
@@ -33,7 +33,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// How often used tickets and old links are deleted.
-const SWEEP: Duration = Duration::from_secs(120);
+const SWEEP: Duration = Duration::from_mins(2);
 
 /// Every route of people and of programs that act for people: pages, `/api/v1`, `/live`, `/events`.
 pub fn router(site: &Site) -> Router {

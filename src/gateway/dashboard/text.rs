@@ -18,6 +18,11 @@ pub fn plain(text: &str) -> Markup {
     }
 }
 
+/// Bytes in hexadecimal, for names.
+pub fn hex(bytes: impl IntoIterator<Item = u8>) -> String {
+    bytes.into_iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(|nibble| char::from_digit(nibble.into(), 16)).collect()
+}
+
 /// The first line that says something, cut to a length that a list can show.
 pub fn first_line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
@@ -58,10 +63,25 @@ fn is_odd(c: char, before: Option<char>, after: Option<char>) -> bool {
         '\n' | '\t' => false,
         '\r' => after != Some('\n'),
         '\u{200c}' | '\u{200d}' => plain(before) || plain(after),
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' => true,
-        '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => true,
-        '\u{2800}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' => true,
-        '\u{e0000}'..='\u{e0fff}' => true,
+        '\u{ad}'
+        | '\u{34f}'
+        | '\u{61c}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180e}'
+        | '\u{200b}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{2800}'
+        | '\u{3164}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e0fff}' => true,
         c => c.is_control(),
     }
 }
@@ -82,6 +102,11 @@ mod tests {
         for odd in ['\u{200b}', '\u{2066}', '\u{feff}', '\u{e0041}', '\u{7}', '\u{1b}', '\u{ad}'] {
             assert_eq!(parts(&format!("x{odd}y")), [Part::Run("x"), Part::Odd(odd), Part::Run("y")], "{odd:?}");
         }
+    }
+
+    #[test]
+    fn bytes_become_names() {
+        assert_eq!(hex([0, 10, 255]), "000aff");
     }
 
     #[test]

@@ -226,7 +226,7 @@ pub async fn write_status(site: &Site, session: &BrowserSession, fields: Value) 
         Ok(Ok(stored)) => site.gateway.hub.sessions.offer(stored),
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => {}
         Ok(Err(kube::Error::Api(status))) => {
-            tracing::warn!(session = %name, code = status.code, why = %status.message, "a session's status was not written")
+            tracing::warn!(session = %name, code = status.code, why = %status.message, "a session's status was not written");
         }
         Ok(Err(_)) | Err(_) => tracing::warn!(session = %name, "a session's status was not written: no answer"),
     }

@@ -230,7 +230,7 @@ async fn changed<T>(receiver: Option<&mut watch::Receiver<T>>) {
         None => false,
     };
     if !told {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -26,7 +26,7 @@ const SILENT: Duration = Duration::from_secs(50);
 /// How often the viewer's rights are looked at again.
 const RIGHTS: Duration = Duration::from_secs(30);
 /// A message that a viewer does not take for this long ends its view.
-const STUCK: Duration = Duration::from_secs(60);
+const STUCK: Duration = Duration::from_mins(1);
 /// A driver that does not take a command for this long is lost.
 const DRIVER: Duration = Duration::from_secs(5);
 /// The largest frame: a JPEG of the largest viewport is far below it.

@@ -1,6 +1,7 @@
 //! One-time tickets for sockets. A browser can put nothing into the headers of a WebSocket, and a cookie comes along by
 //! itself; a ticket is asked for by a page of ours, lives for 30 s, and opens one socket.
 
+use crate::gateway::dashboard::text::hex;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -74,7 +75,7 @@ impl<'a> Ticket<'a> {
         if now.as_second() >= claimed.expires {
             return Err(TicketError::Expired);
         }
-        Ok(nonce.iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(hex(*nonce))
     }
 
     fn mac(&self, key: &[u8]) -> Option<Hmac<Sha256>> {

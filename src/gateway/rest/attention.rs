@@ -37,7 +37,7 @@ pub async fn list(State(site): State<Site>, caller: Caller, Query(filter): Query
     seen.retain(|request| filter.namespace.as_ref().is_none_or(|namespace| request.namespace().as_ref() == Some(namespace)));
     let mut all: Vec<(Request, Arc<AttentionRequest>)> = seen.into_iter().map(|object| (Request::of(&object), object)).collect();
     all.retain(|(view, _)| filter.open.is_none_or(|open| view.is_open() == open));
-    all.sort_by(|(a, _), (b, _)| (a.urgency(), a.key()).cmp(&(b.urgency(), b.key())));
+    all.sort_by_key(|(view, _)| (view.urgency(), view.key()));
     Ok(Json(json!({"items": all.iter().map(|(view, object)| shown(view, object)).collect::<Vec<_>>()})))
 }
 
