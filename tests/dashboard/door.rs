@@ -1,0 +1,113 @@
+//! Who gets in, and what every reply carries.
+
+use crate::client::{call, replica, send, sign_in, up, with_cookie};
+use http::StatusCode;
+use http::header::SET_COOKIE;
+use serde_json::json;
+
+const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_signs_in_once_at_any_replica() {
+    let up = up().await;
+    let (one, two) = (replica(up, 0), replica(up, 1));
+    let made = call(&one, &up.text("operatorToken"), "POST", "/login-links", &json!({"next": "/history"})).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
+    let url = made.json()["url"].as_str().unwrap().to_owned();
+    let path = url.strip_prefix(&format!("http://{one}")).expect("the address that was asked").to_owned();
+    let code = path.split(['=', '&']).nth(1).unwrap().to_owned();
+
+    // Looking does not use it up: a chat that previews links looks too.
+    for host in [&one, &two] {
+        let page = send(host, "GET", &path, &[], "").await;
+        assert_eq!(page.status, StatusCode::OK);
+        assert!(page.text.contains("operator") && !page.headers.contains_key(SET_COOKIE), "{}", page.text);
+    }
+    let press = async |host: &str, origin: &str| {
+        send(host, "POST", "/login", &[("origin", origin), FORM], &format!("code={code}&next=%2Fhistory")).await
+    };
+    assert_eq!(press(&two, "https://evil.example").await.status, StatusCode::FORBIDDEN);
+    let (a, b) = (format!("http://{one}"), format!("http://{two}"));
+    let both = tokio::join!(press(&one, &a), press(&two, &b));
+    let mut codes = [both.0.status, both.1.status];
+    codes.sort();
+    assert_eq!(codes, [StatusCode::SEE_OTHER, StatusCode::GONE], "exactly one of two at the same time");
+    let won = if both.0.status == StatusCode::SEE_OTHER { both.0 } else { both.1 };
+    assert_eq!(won.headers["location"], "/history");
+
+    // The cookie is good at the other replica too.
+    for host in [&one, &two] {
+        let who = with_cookie(host, &won.cookie(), "GET", "/api/v1/whoami", "").await;
+        assert_eq!(who.json()["username"], "operator", "{}", who.text);
+    }
+    let link = with_cookie(&one, &won.cookie(), "POST", "/api/v1/login-links", "{}").await;
+    assert_eq!(link.status, StatusCode::FORBIDDEN, "a visit can't prolong itself");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_our_own_form_signs_in_and_the_cookie_says_nothing() {
+    let up = up().await;
+    let host = replica(up, 0);
+    let origin = format!("http://{host}");
+    let form = format!("token={}&next=//evil.example", up.text("operatorToken"));
+    for (headers, want) in [
+        (vec![("origin", origin.as_str())], StatusCode::SEE_OTHER),
+        (vec![], StatusCode::FORBIDDEN),
+        (vec![("origin", "null")], StatusCode::FORBIDDEN),
+        (vec![("origin", "https://evil.example")], StatusCode::FORBIDDEN),
+        (vec![("origin", origin.as_str()), ("sec-fetch-site", "cross-site")], StatusCode::FORBIDDEN),
+        (vec![("origin", "http://evil.example"), ("host", "evil.example")], StatusCode::FORBIDDEN),
+    ] {
+        let reply = send(&host, "POST", "/login", &[&headers[..], &[FORM]].concat(), &form).await;
+        assert_eq!(reply.status, want, "{headers:?}");
+        if want == StatusCode::SEE_OTHER {
+            let set = reply.headers[SET_COOKIE].to_str().unwrap();
+            assert!(set.starts_with("__Host-beckon=") && !set.contains("operator"), "{set}");
+            for word in ["HttpOnly", "Secure", "SameSite=Strict", "Path=/"] {
+                assert!(set.contains(word), "{word}: {set}");
+            }
+            assert_eq!(reply.headers["location"], "/attention", "no other site follows");
+        }
+    }
+    let wrong = send(&host, "POST", "/login", &[("origin", &origin), FORM], "token=nonsense").await;
+    assert_eq!(wrong.status, StatusCode::UNAUTHORIZED);
+    assert!(wrong.text.contains("does not accept this token") && !wrong.text.contains("nonsense"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_reply_leaves_a_page_nothing_to_be_abused_with() {
+    let up = up().await;
+    let host = replica(up, 1);
+    for path in ["/login", "/attention", "/api/v1/whoami", "/events", "/nowhere"] {
+        let reply = send(&host, "GET", path, &[], "").await;
+        let policy = reply.headers["content-security-policy"].to_str().unwrap();
+        for part in ["default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"] {
+            assert!(policy.contains(part), "{path}: {policy}");
+        }
+        assert_eq!(reply.headers["x-content-type-options"], "nosniff", "{path}");
+        assert_eq!(reply.headers["cache-control"], "no-store", "{path}");
+        assert!(!reply.text.contains("<style") && !reply.text.contains(" style="), "{path} has styles that the policy refuses");
+    }
+    let foreign = send(&host, "GET", "/login", &[("host", "rebound.example")], "").await;
+    assert_eq!((foreign.status, foreign.code().as_str()), (StatusCode::FORBIDDEN, "HOST_REFUSED"));
+    let page = send(&host, "GET", "/login", &[], "").await;
+    let asset = page.text.split('"').find(|part| part.starts_with("/assets/") && part.ends_with("base.css")).unwrap();
+    let asset = send(&host, "GET", asset, &[], "").await;
+    assert!(asset.headers["cache-control"].to_str().unwrap().contains("immutable"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_not_signed_in_is_told_so() {
+    let up = up().await;
+    let host = replica(up, 0);
+    let page = send(&host, "GET", "/attention/ns/a-1", &[], "").await;
+    assert_eq!((page.status, page.headers["location"].to_str().unwrap()), (StatusCode::SEE_OTHER, "/login?next=%2Fattention%2Fns%2Fa-1"));
+    for (path, status) in [("/api/v1/attention", StatusCode::UNAUTHORIZED), ("/events", StatusCode::UNAUTHORIZED)] {
+        assert_eq!(send(&host, "GET", path, &[], "").await.status, status, "{path}");
+    }
+    let cookie = sign_in(&host, &up.text("viewerToken")).await;
+    let out = with_cookie(&host, &cookie, "POST", "/logout", "").await;
+    assert!(out.headers[SET_COOKIE].to_str().unwrap().contains("Max-Age=0"));
+    let forged = format!("{}AAAA", &cookie[..cookie.len() - 4]);
+    assert_eq!(with_cookie(&host, &forged, "GET", "/api/v1/whoami", "").await.status, StatusCode::UNAUTHORIZED);
+}

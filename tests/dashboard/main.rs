@@ -1,0 +1,13 @@
+//! The door, the JSON API and the live view of two gateways, over the wire, on the whole product as `cargo xtask up` starts it.
+//! What a person sees and does in a browser is the journeys'.
+
+// A test that can't go on has nothing better to do than to stop with a message.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod client;
+mod door;
+mod live;
+mod requests;

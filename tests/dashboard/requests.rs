@@ -1,0 +1,119 @@
+//! Seeing and answering requests.
+
+use crate::client::{NAMESPACE, ask, call, kubectl, open, replica, send, sign_in, up, with_cookie};
+use http::StatusCode;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_answer_wins_and_the_second_is_told_whose_it_was() {
+    let up = up().await;
+    let (one, two) = (replica(up, 0), replica(up, 1));
+    let name = ask(up, "Which colour?", json!({})).await;
+    let path = |act: &str| format!("/attention/{NAMESPACE}/{name}/{act}");
+    let refused = call(&one, &up.text("viewerToken"), "POST", &path("resolve"), &json!({"message": "x"})).await;
+    assert_eq!((refused.status, refused.code().as_str()), (StatusCode::FORBIDDEN, "FORBIDDEN"), "{}", refused.text);
+    let won = call(&one, &up.text("operatorToken"), "POST", &path("resolve"), &json!({"message": "Blue."})).await;
+    assert_eq!(won.status, StatusCode::OK, "{}", won.text);
+    let won = won.json();
+    assert_eq!((&won["outcome"], &won["message"], &won["resolved_by"]), (&json!("Resolved"), &json!("Blue."), &json!("operator")));
+    for (act, message) in [("reject", "No."), ("resolve", "Blue.")] {
+        let lost = call(&two, &up.text("operator2Token"), "POST", &path(act), &json!({"message": message})).await;
+        assert_eq!((lost.status, lost.code().as_str()), (StatusCode::CONFLICT, "ALREADY_SETTLED"), "{}", lost.text);
+        assert!(lost.json()["detail"].as_str().unwrap().contains("by operator"), "{}", lost.text);
+    }
+    let stored: Value = serde_json::from_str(&kubectl(up, "admin", &["get", "attn", &name, "-o", "jsonpath={.spec.resolution}"])).unwrap();
+    assert_eq!((&stored["message"], &stored["via"], &stored["by"]["username"]), (&json!("Blue."), &json!("API"), &json!("operator")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_another_site_answers_nothing() {
+    let up = up().await;
+    let host = replica(up, 0);
+    let cookie = sign_in(&host, &up.text("operatorToken")).await;
+    let name = ask(up, "Delete everything?", json!({})).await;
+    let path = format!("/api/v1/attention/{NAMESPACE}/{name}/resolve");
+    let own = format!("http://{host}");
+    for more in [
+        vec![],
+        vec![("origin", "https://evil.example")],
+        vec![("origin", "null")],
+        vec![("origin", "http://localhost:1")],
+        vec![("origin", own.as_str()), ("sec-fetch-site", "cross-site")],
+    ] {
+        let headers = [&[("cookie", cookie.as_str()), ("content-type", "application/json")], &more[..]].concat();
+        let reply = send(&host, "POST", &path, &headers, "{}").await;
+        assert_eq!((reply.status, reply.code().as_str()), (StatusCode::FORBIDDEN, "ORIGIN_REFUSED"), "{more:?}: {}", reply.text);
+    }
+    assert_eq!(kubectl(up, "admin", &["get", "attn", &name, "-o", "jsonpath={.spec.resolution}"]), "", "nothing was stored");
+    let done = with_cookie(&host, &cookie, "POST", &path, r#"{"message":"mine"}"#).await;
+    assert_eq!(done.status, StatusCode::OK, "{}", done.text);
+    assert_eq!(kubectl(up, "admin", &["get", "attn", &name, "-o", "jsonpath={.spec.resolution.via}"]), "Dashboard");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_at_once_are_decided_one_by_one() {
+    let up = up().await;
+    let host = replica(up, 0);
+    let token = up.text("operatorToken");
+    let (a, b) = (ask(up, "First?", json!({})).await, ask(up, "Second?", json!({})).await);
+    call(&host, &token, "POST", &format!("/attention/{NAMESPACE}/{a}/resolve"), &json!({})).await;
+    let named: Vec<Value> = [&a, &b, &"absent".to_owned()].iter().map(|name| json!({"namespace": NAMESPACE, "name": name})).collect();
+    let reply = call(&host, &token, "POST", "/attention/bulk", &json!({"outcome": "reject", "message": "Stop.", "requests": named})).await;
+    let codes: Vec<Value> = reply.json()["results"].as_array().unwrap().iter().map(|r| json!([r["ok"], r["code"]])).collect();
+    assert_eq!(codes, [json!([false, "ALREADY_SETTLED"]), json!([true, null]), json!([false, "NOT_FOUND"])], "{}", reply.text);
+    assert_eq!(kubectl(up, "admin", &["get", "attn", &b, "-o", "jsonpath={.spec.resolution.message}"]), "Stop.");
+    for (body, field) in
+        [(json!({"outcome": "reject", "requests": []}), "requests"), (json!({"outcome": "maybe", "requests": named}), "outcome")]
+    {
+        let wrong = call(&host, &token, "POST", "/attention/bulk", &body).await;
+        assert!(wrong.status.is_client_error() && wrong.text.contains(field), "{}", wrong.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_feed_of_the_other_replica_tells_within_a_second() {
+    let up = up().await;
+    let host = replica(up, 1);
+    let cookie = sign_in(&host, &up.text("viewerToken")).await;
+    let mut feed = open(&host, "GET", "/events?view=attention", &[("cookie", &cookie)], "").await.into_body();
+    let mut told = String::new();
+    let mut read_until = async |what: &str| {
+        while !told.contains(what) {
+            let frame =
+                tokio::time::timeout(Duration::from_secs(30), feed.frame()).await.unwrap_or_else(|_| panic!("no {what}")).unwrap().unwrap();
+            told.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+        }
+        Instant::now()
+    };
+    read_until("event: synced").await;
+    let reason = format!("<b>Look</b> {}", crate::support::unique("r"));
+    let name = ask(up, &reason, json!({})).await;
+    let asked = Instant::now();
+    let shown = read_until(&format!("{NAMESPACE}/{name}")).await;
+    assert!(shown.saturating_duration_since(asked) < Duration::from_secs(1), "told {:?} after it was open", shown - asked);
+    let host = replica(up, 0);
+    call(&host, &up.text("operatorToken"), "POST", &format!("/attention/{NAMESPACE}/{name}/reject"), &json!({})).await;
+    read_until("Rejected").await;
+    assert!(!told.contains("<b>Look"), "the agent's markup is text");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agents_words_are_text_and_its_options_are_as_it_sent_them() {
+    let up = up().await;
+    let host = replica(up, 0);
+    let cookie = sign_in(&host, &up.text("operatorToken")).await;
+    let options = r#"{"b": 1.0, "a": 1e400, "esc": "\u0041", "m": "</pre><script>x</script>"}"#;
+    let reason = "<script>alert(1)</script><button>Resolve</button> \u{202e}evil";
+    let name = ask(up, reason, json!({"options": options})).await;
+    let page = with_cookie(&host, &cookie, "GET", &format!("/attention/{NAMESPACE}/{name}"), "").await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(!page.text.contains("<script>") && page.text.contains("&lt;script&gt;alert(1)&lt;/script&gt;&lt;button&gt;"), "{}", page.text);
+    assert!(page.text.contains("data-name=\"U+202E\""), "what misleads is named");
+    let shown = page.text.split("id=\"options\">").nth(1).and_then(|rest| rest.split("</pre>").next()).unwrap();
+    let text = shown.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    assert_eq!(text, options, "token for token");
+    let listed = call(&host, &up.text("operatorToken"), "GET", &format!("/attention/{NAMESPACE}/{name}"), &Value::Null).await;
+    assert_eq!(listed.json()["options"], options);
+}
