@@ -68,11 +68,11 @@ fn facts(item: &Item<'_>, now: Timestamp) -> Markup {
                 @if let (None, Some(deadline)) = (&view.settled, view.deadline) { (time_left(view.opened, deadline, now)) }
             }
             dl.facts {
-                dt { "Waiting for" }
+                dt { @if view.is_open() { "Waiting for" } @else { "Waited" } }
                 dd {
                     @if view.is_open() { span data-since=(view.opened.as_millisecond()) { (model::span(now.duration_since(view.opened).as_secs())) } }
-                    @else if let Some(waited) = view.waited { (model::span(waited)) " (over)" }
-                    @else { "over" }
+                    @else if let Some(waited) = view.waited { (model::span(waited)) }
+                    @else { span.quiet { "–" } }
                 }
                 dt { "Page" }
                 dd {
@@ -119,13 +119,13 @@ fn words(object: &AttentionRequest) -> Markup {
         section.words aria-label="In the agent's words" {
             header { (icons::robot()) "The agent's words, not the server's" }
             blockquote.foldable #reason { (plain(&spec.reason)) }
-            @if let Some(details) = &spec.details { h3 { "Details" } blockquote.foldable { (plain(details)) } }
-            @if let Some(action) = &spec.suggested_action { h3 { "It suggests" } blockquote.foldable { (plain(action)) } }
+            @if let Some(details) = &spec.details { h2 { "Details" } blockquote.foldable { (plain(details)) } }
+            @if let Some(action) = &spec.suggested_action { h2 { "It suggests" } blockquote.foldable { (plain(action)) } }
             @if !choices.is_empty() {
-                h3 { "It offers these answers" }
+                h2 { "It offers these answers" }
                 div.choices { @for choice in choices { button type="button" data-choice { (plain(choice)) } } }
             }
-            @if let Some(options) = &spec.options { h3 { "Options, as it sent them" } pre.foldable #options { (plain(options)) } }
+            @if let Some(options) = &spec.options { h2 { "Options, as it sent them" } pre.foldable #options { (plain(options)) } }
         }
     }
 }

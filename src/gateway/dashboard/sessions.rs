@@ -141,8 +141,7 @@ pub fn side(session: &BrowserSession, may: May, now: Timestamp) -> Markup {
                                 None => "the agent",
                             }
                         }
-                        dt { "Idle" }
-                        dd { (idle(session, now)) }
+                        @if !ended { dt { "Idle" } dd { (idle(session, now)) } }
                         dt { "Browser" }
                         dd {
                             (session.spec.browser.as_str())

@@ -109,6 +109,7 @@ export class LiveView {
     this.connected = false;
     this.drop();
     this.plate("No live view", why || "This view has ended.");
+    this.root.querySelector("[data-act=resize]")?.remove();
     this.show();
   }
 

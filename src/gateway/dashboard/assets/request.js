@@ -39,20 +39,25 @@ function wire() {
   }
 }
 
+/** Whether an answer of this page is on its way or stored: what is typed is then not lost. */
+let sending = false;
+
 async function answer(act, message) {
+  sending = true;
   try {
     await api("POST", `/attention/${ns}/${name}/${act}`, { message });
     await refresh();
     document.querySelector(".verdict")?.focus();
   } catch (problem) {
+    sending = false;
     toast(problem.message, "bad");
-    if (problem.status === 409 || problem.status === 404) await refresh().catch(() => {});
+    if (problem.status === 409 || problem.status === 404) await refresh(message).catch(() => {});
   }
 }
 
 /** Takes the answer panel and the facts from the server again; what was typed stays. */
-async function refresh() {
-  const typed = document.querySelector("#message")?.value ?? "";
+async function refresh(unsent = "") {
+  const typed = document.querySelector("#message")?.value ?? unsent;
   const part = await fragment(`/attention/${ns}/${name}?part=side`);
   const fresh = part.querySelector(".side");
   if (!fresh) return;
@@ -64,7 +69,7 @@ async function refresh() {
   side.dataset.standing = fresh.dataset.standing;
   const box = document.querySelector("#message");
   if (box) box.value = typed;
-  else if (typed.trim()) {
+  else if (typed.trim() && !sending) {
     const lost = document.querySelector("#unsent");
     if (lost) { lost.hidden = false; lost.querySelector("pre").textContent = typed; }
   }

@@ -15,7 +15,7 @@ async function refresh() {
     if (from && to) to.replaceWith(from);
   }
   const ended = part.querySelector(".side")?.dataset.ended;
-  if (ended) { live?.sessionEnded(); document.querySelector("#close-session")?.remove(); }
+  if (ended) { live?.sessionEnded(); document.querySelector("#close-session")?.closest(".answer").remove(); }
   tick();
 }
 
