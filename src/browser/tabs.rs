@@ -358,11 +358,15 @@ fn pointer(tab: &Tab, called: &BindingCalled) {
     });
 }
 
-/// In this order: the keeper of dialogs first, the page's own scripts last. No focus emulation: with it every other first
-/// navigation of Chromium 156 to another site ends in a crash of the renderer.
+/// In this order: the keeper of dialogs first, the page's own scripts last. With focus emulated, agent and person can work in
+/// different tabs; a renderer stands it only once the empty page of its new tab is there, which [`Tab::begun`] waits for.
 fn page_setup() -> Vec<(&'static str, Value)> {
-    let mut setup =
-        vec![("Page.enable", json!({})), ("Inspector.enable", json!({})), ("Page.setLifecycleEventsEnabled", json!({ "enabled": true }))];
+    let mut setup = vec![
+        ("Page.enable", json!({})),
+        ("Inspector.enable", json!({})),
+        ("Page.setLifecycleEventsEnabled", json!({ "enabled": true })),
+        ("Emulation.setFocusEmulationEnabled", json!({ "enabled": true })),
+    ];
     setup.extend(frame_setup());
     setup
 }
