@@ -71,6 +71,31 @@ impl Rule {
     }
 }
 
+/// An optional field of the spec that never changes.
+macro_rules! fixed {
+    ($field:literal) => {
+        $crate::api::rules::Rule::forbid(
+            "spec",
+            concat!(".", $field),
+            "is immutable",
+            concat!(
+                "has(self.",
+                $field,
+                ") == has(oldSelf.",
+                $field,
+                ") && (!has(self.",
+                $field,
+                ") || self.",
+                $field,
+                " == oldSelf.",
+                $field,
+                ")"
+            ),
+        )
+    };
+}
+pub(in crate::api) use fixed;
+
 /// How server-side apply merges a list: `map` by the given keys, `set`, or `atomic`.
 pub struct List {
     /// The list, addressed as [`Rule::at`] is.

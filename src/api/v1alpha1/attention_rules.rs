@@ -4,7 +4,7 @@
 //! The root rules see `spec` and `status` together, and hold on `/status` writes too. A rule on `status` itself would be
 //! skipped when the status is removed, and equality on optionals costs without bound: hence the `has()` forms.
 
-use crate::api::rules::{List, Rule, atomic, map, set};
+use crate::api::rules::{List, Rule, atomic, fixed, map, set};
 
 /// Every rule, by what it protects.
 pub(in crate::api) const RULES: &[&[Rule]] = &[OUTCOME, IMMUTABLE, APPEND_ONLY, ANSWER, IDENTITY, TARGET];
@@ -20,30 +20,6 @@ pub(in crate::api) const LISTS: &[List] = &[
     atomic("status.evidence.action.fields"),
     map("status.deliveries", &["sink", "event"]),
 ];
-
-/// An optional field that never changes.
-macro_rules! fixed {
-    ($field:literal) => {
-        Rule::forbid(
-            "spec",
-            concat!(".", $field),
-            "is immutable",
-            concat!(
-                "has(self.",
-                $field,
-                ") == has(oldSelf.",
-                $field,
-                ") && (!has(self.",
-                $field,
-                ") || self.",
-                $field,
-                " == oldSelf.",
-                $field,
-                ")"
-            ),
-        )
-    };
-}
 
 /// A required or defaulted field that never changes.
 macro_rules! fixed_always {

@@ -1,6 +1,6 @@
 //! What the API server holds for a BrowserSession, whoever writes.
 
-use crate::api::rules::{List, Rule, atomic, map};
+use crate::api::rules::{List, Rule, atomic, fixed, map};
 
 /// Every rule.
 pub(in crate::api) const RULES: &[&[Rule]] = &[LIFE, BROWSER];
@@ -14,30 +14,6 @@ pub(in crate::api) const LISTS: &[List] = &[
     atomic("status.openRequests"),
     atomic("status.idle.pausedBy"),
 ];
-
-/// An optional field that never changes.
-macro_rules! fixed {
-    ($field:literal) => {
-        Rule::forbid(
-            "spec",
-            concat!(".", $field),
-            "is immutable",
-            concat!(
-                "has(self.",
-                $field,
-                ") == has(oldSelf.",
-                $field,
-                ") && (!has(self.",
-                $field,
-                ") || self.",
-                $field,
-                " == oldSelf.",
-                $field,
-                ")"
-            ),
-        )
-    };
-}
 
 /// The owner is named, the close is set once, the end is final.
 const LIFE: &[Rule] = &[
