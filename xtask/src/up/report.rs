@@ -44,7 +44,14 @@ pub fn write(stack: &Stack, plan: &Plan, addresses: Addresses) -> Result<()> {
     if let (Some(port), Some(map)) = (addresses.demo_port, up.as_object_mut()) {
         map.insert("demoURL".to_owned(), json!(format!("http://127.0.0.1:{port}/")));
     }
+    write_private(&plan.dir.join("env"), environment(&plan.dir, port).as_bytes())?;
     write_private(&plan.dir.join("up.json"), (serde_json::to_string_pretty(&up).context("up.json")? + "\n").as_bytes())
+}
+
+/// What a shell needs for the kubectl lines, to be sourced.
+fn environment(dir: &Path, port: u16) -> String {
+    let dir = dir.display();
+    format!("export KUBECONFIG='{dir}/kubeconfig' PATH='{dir}/bin':\"$PATH\" BECKON_GATEWAY=http://127.0.0.1:{port}/\n")
 }
 
 /// Prints what to do next.
@@ -73,13 +80,12 @@ Beckon is up.
   Agents      {mcp}   (MCP over Streamable HTTP; the token of `agent`)
     {client}
 
-  kubectl     export KUBECONFIG={kubeconfig} PATH={bin}:$PATH BECKON_GATEWAY={dashboard}
+  kubectl     . {env}
     kubectl get attn --context operator
     kubectl attention list --context operator",
         dashboard = text("dashboardURL"),
         mcp = text("mcpURL"),
-        kubeconfig = text("kubeconfig"),
-        bin = dir.join("bin").display(),
+        env = dir.join("env").display(),
     ));
     if let Some(demo) = up.get("demoURL").and_then(Value::as_str) {
         print(format!("\n  Demo        {demo}   (a shop with a puzzle, for an agent to get stuck in)\n    python demo/agent.py"));
@@ -93,8 +99,9 @@ fn login_link(up: &Value) -> std::result::Result<String, String> {
     let text = |key: &str| up.get(key).and_then(Value::as_str).unwrap_or_default();
     let dashboard = text("dashboardURL").trim_end_matches('/');
     let port = dashboard.rsplit(':').next().and_then(|port| port.parse().ok()).ok_or("no port")?;
-    let answer =
-        http::post(port, "/api/v1/login-links", text("operatorToken"), "{\"next\":\"/attention\"}").map_err(|error| error.to_string())?;
+    // The forwarder may have picked a gateway that was just being replaced.
+    let ask = || http::post(port, "/api/v1/login-links", text("operatorToken"), "{\"next\":\"/attention\"}");
+    let answer = ask().or_else(|_| ask()).map_err(|error| error.to_string())?;
     let link = serde_json::from_str::<Value>(&answer.body).ok().and_then(|body| Some(body.get("url")?.as_str()?.to_owned()));
     match link {
         Some(link) if link.starts_with('/') => Ok(format!("{dashboard}{link}")),
