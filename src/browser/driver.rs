@@ -76,6 +76,8 @@ impl Driver {
     pub async fn resize(&self, wanted: ResizeViewport) -> Result<Viewport, CdpError> {
         let size = Viewport { width: wanted.width.clamp(320, 2560), height: wanted.height.clamp(240, 1600) };
         self.tabs.resize(size).await;
+        // Something has to show: else the cast is looked after.
+        self.live.acted();
         Ok(self.tabs.size())
     }
 }

@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Messages that wait for the hands.
 const QUEUE: usize = 256;
-/// A page that is busy for longer gets the next move all the same.
-const UNDER_WAY: Duration = Duration::from_secs(5);
+/// A page that is busy for longer gets the next one all the same: during a drag a move is answered late or never.
+const UNDER_WAY: Duration = Duration::from_millis(50);
 
 /// What a viewer asks the hands to do.
 pub struct Ask {

@@ -320,18 +320,24 @@ fn page_event(tab: &Tab, event: &Event<'_>) -> bool {
                 if life.name == "init" {
                     tab.references().new_document();
                 }
+                let loaded = life.name == "load";
                 tab.load.send_if_modified(|load| match life.name.as_str() {
                     "init" => {
                         load.loader = life.loader_id;
                         load.loaded = false;
                         true
                     }
-                    "load" if load.loader == life.loader_id => {
+                    // What happened before we listened is told without its beginning.
+                    "load" if load.loader == life.loader_id || load.loader.is_empty() => {
+                        load.loader = life.loader_id;
                         load.loaded = true;
                         true
                     }
                     _ => false,
                 });
+                if loaded {
+                    begin(&tab.session, &[focus()]);
+                }
             }
         }
         _ => {}
@@ -358,17 +364,18 @@ fn pointer(tab: &Tab, called: &BindingCalled) {
     });
 }
 
-/// In this order: the keeper of dialogs first, the page's own scripts last. With focus emulated, agent and person can work in
-/// different tabs; a renderer stands it only once the empty page of its new tab is there, which [`Tab::begun`] waits for.
+/// In this order: the keeper of dialogs first, the page's own scripts last.
 fn page_setup() -> Vec<(&'static str, Value)> {
-    let mut setup = vec![
-        ("Page.enable", json!({})),
-        ("Inspector.enable", json!({})),
-        ("Page.setLifecycleEventsEnabled", json!({ "enabled": true })),
-        ("Emulation.setFocusEmulationEnabled", json!({ "enabled": true })),
-    ];
+    let mut setup =
+        vec![("Page.enable", json!({})), ("Inspector.enable", json!({})), ("Page.setLifecycleEventsEnabled", json!({ "enabled": true }))];
     setup.extend(frame_setup());
     setup
+}
+
+/// A tab that is not the foremost lives on: agent and person may work in different ones. Only said to a document that is there:
+/// the renderer of Chromium 156 crashes when it is said while a tab leaves its first empty one.
+fn focus() -> (&'static str, Value) {
+    ("Emulation.setFocusEmulationEnabled", json!({ "enabled": true }))
 }
 
 fn frame_setup() -> Vec<(&'static str, Value)> {
