@@ -25,13 +25,13 @@ async fn input_needs_the_lease_at_every_event() {
         viewer.input(lease, press(50.0, 50.0)).await;
         assert_eq!(viewer.refusal().await, code);
     }
-    let grant = browser.take("ann").await.unwrap();
+    let grant = browser.hold("ann").await;
     viewer.input(&grant.lease, press(50.0, 50.0)).await;
     site.told_that("click").await;
     browser.release(&json!({ "lease": grant.lease })).await.unwrap();
     viewer.input(&grant.lease, key("a", "KeyA", 0, false)).await;
     assert_eq!(viewer.refusal().await, "LEASE_ENDED");
-    let again = browser.take("ann").await.unwrap();
+    let again = browser.hold("ann").await;
     viewer.input(&again.lease, key("z", "KeyZ", 0, false)).await;
     site.told_that("keyup z").await;
     assert_eq!(site.told(), ["ready", "mousedown", "mouseup", "click", "keydown z", "keyup z"]);
@@ -95,7 +95,7 @@ async fn what_a_viewer_holds_is_let_go_when_it_drops() {
     let site = events().await;
     let browser = Browser::at(SHELL, &site.url("/")).await;
     let mut viewer = browser.viewer().await;
-    let grant = browser.take("ann").await.unwrap();
+    let grant = browser.hold("ann").await;
     let down =
         json!([{ "kind": "key_down", "key": "x", "code": "KeyX", "location": 0, "modifiers": 0, "repeat": false, "alt_graph": false }]);
     viewer.input(&grant.lease, down).await;
@@ -110,7 +110,7 @@ async fn the_agent_looks_while_a_person_drives_and_looks_first_afterwards() {
     let site = events().await;
     let browser = Browser::at(SHELL, &site.url("/")).await;
     let old = browser.find("Button").await;
-    let grant = browser.take("ann").await.unwrap();
+    let grant = browser.hold("ann").await;
     let error = browser.tool("click", &json!({ "ref": old })).await.unwrap_err();
     assert_eq!((error["code"].as_str(), error["control"]["holder"].as_str()), (Some("CONTROL_HELD"), Some("ann")));
     assert!(error["control"]["since"].is_string() && error["message"].as_str().unwrap().contains("ann holds control since "));
@@ -162,14 +162,14 @@ async fn one_driver_at_a_time_and_control_is_told_to_every_viewer() {
     let site = events().await;
     let browser = Browser::at(SHELL, &site.url("/")).await;
     let (mut one, mut two) = (browser.viewer().await, browser.viewer().await);
-    let grant = browser.take("ann").await.unwrap();
+    let grant = browser.hold("ann").await;
     for viewer in [&mut one, &mut two] {
         let holds = |event: &LiveEvent| matches!(event, LiveEvent::Control { control } if control.holder.as_deref() == Some("ann") && !control.pending);
         viewer.event("ann holds", holds).await;
     }
     assert_eq!(browser.take("bob").await.unwrap_err()["code"], "CONTROL_HELD");
     browser.release(&json!({ "lease": grant.lease })).await.unwrap();
-    let next = browser.take("bob").await.unwrap();
+    let next = browser.hold("bob").await;
     assert!(next.epoch > grant.epoch);
     two.input(&grant.lease, press(50.0, 50.0)).await;
     assert_eq!(two.refusal().await, "LEASE_ENDED");
@@ -180,7 +180,7 @@ async fn messages_that_do_not_fit_reach_nothing() {
     let site = events().await;
     let browser = Browser::at(SHELL, &site.url("/")).await;
     let mut viewer = browser.viewer().await;
-    let grant = browser.take("ann").await.unwrap();
+    let grant = browser.hold("ann").await;
     let many: Vec<_> = (0..65).map(|_| json!({ "kind": "release_all" })).collect();
     let fine = json!({ "kind": "down", "x": 1, "y": 1, "button": "left", "buttons": 1, "count": 1, "modifiers": 0 });
     for bad in [

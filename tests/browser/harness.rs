@@ -91,11 +91,42 @@ pub fn command(arguments: &[&str]) -> Command {
     command
 }
 
+/// The way to a driver.
+#[derive(Clone)]
+struct Door {
+    address: SocketAddr,
+    tls: Arc<rustls::ClientConfig>,
+}
+
+impl Door {
+    async fn tls(&self) -> TlsStream<TcpStream> {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let name = ServerName::try_from(driver::SERVER_NAME).unwrap();
+        TlsConnector::from(self.tls.clone()).connect(name, stream).await.unwrap()
+    }
+
+    async fn call(&self, method: &str, path: &str, token: Option<&str>, body: &Value) -> (u16, Value) {
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(self.tls().await)).await.unwrap();
+        tokio::spawn(connection);
+        let mut request = http::Request::builder().method(method).uri(path).header("host", driver::SERVER_NAME);
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let request = request.body(Full::new(Bytes::from(body.to_string()))).unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into()))
+    }
+}
+
 /// A running session pod.
 pub struct Browser {
     child: Child,
-    secret: Secret,
-    address: SocketAddr,
+    _secret: Secret,
+    door: Door,
+    renewals: Mutex<Vec<tokio::task::AbortHandle>>,
     log: Arc<Mutex<Vec<String>>>,
     _turn: SemaphorePermit<'static>,
 }
@@ -129,7 +160,8 @@ impl Browser {
             drop(child.kill());
             panic!("the driver did not start: {:?}", log.lock().unwrap());
         };
-        Self { child, secret, address, log, _turn: turn }
+        let door = Door { address, tls: secret.tls.clone() };
+        Self { child, _secret: secret, door, renewals: Mutex::default(), log, _turn: turn }
     }
 
     /// Starts it at a page of the test's site.
@@ -144,7 +176,7 @@ impl Browser {
     }
 
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.door.address
     }
 
     pub fn logged(&self, text: &str) -> usize {
@@ -205,26 +237,9 @@ impl Browser {
         }
     }
 
-    async fn tls(&self) -> TlsStream<TcpStream> {
-        let stream = TcpStream::connect(self.address).await.unwrap();
-        stream.set_nodelay(true).unwrap();
-        let name = ServerName::try_from(driver::SERVER_NAME).unwrap();
-        TlsConnector::from(self.secret.tls.clone()).connect(name, stream).await.unwrap()
-    }
-
     /// Status and body.
     pub async fn call(&self, method: &str, path: &str, token: Option<&str>, body: &Value) -> (u16, Value) {
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(self.tls().await)).await.unwrap();
-        tokio::spawn(connection);
-        let mut request = http::Request::builder().method(method).uri(path).header("host", driver::SERVER_NAME);
-        if let Some(token) = token {
-            request = request.header("authorization", format!("Bearer {token}"));
-        }
-        let request = request.body(Full::new(Bytes::from(body.to_string()))).unwrap();
-        let response = sender.send_request(request).await.unwrap();
-        let status = response.status().as_u16();
-        let body = response.into_body().collect().await.unwrap().to_bytes();
-        (status, serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into()))
+        self.door.call(method, path, token, body).await
     }
 
     async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Value> {
@@ -282,6 +297,23 @@ impl Browser {
         self.post(driver::TAKE_PATH, &ask(holder)).await
     }
 
+    /// Takes control and keeps it, as a gateway does while its person is there.
+    pub async fn hold(&self, holder: &str) -> ControlGrant {
+        let grant = self.take(holder).await.unwrap();
+        let (door, body) = (self.door.clone(), json!({ "lease": grant.lease, "extend": false }));
+        let renewal = tokio::spawn(async move {
+            let mut every = tokio::time::interval(Duration::from_millis(300));
+            loop {
+                every.tick().await;
+                if door.call("POST", driver::RENEW_PATH, Some(TOKEN), &body).await.0 != 200 {
+                    return;
+                }
+            }
+        });
+        self.renewals.lock().unwrap().push(renewal.abort_handle());
+        grant
+    }
+
     pub async fn take_as(&self, ask: &TakeControl) -> Result<ControlGrant, Value> {
         self.post(driver::TAKE_PATH, ask).await
     }
@@ -301,13 +333,16 @@ impl Browser {
     pub async fn viewer(&self) -> Viewer {
         let mut request = format!("wss://{}{}", driver::SERVER_NAME, driver::LIVE_PATH).into_client_request().unwrap();
         request.headers_mut().insert("authorization", format!("Bearer {TOKEN}").parse().unwrap());
-        let (socket, _) = tokio_tungstenite::client_async(request, self.tls().await).await.unwrap();
+        let (socket, _) = tokio_tungstenite::client_async(request, self.door.tls().await).await.unwrap();
         Viewer { socket, seen: Vec::new() }
     }
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
+        for renewal in self.renewals.lock().unwrap().drain(..) {
+            renewal.abort();
+        }
         if let Ok(None) = self.child.try_wait() {
             let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), nix::sys::signal::Signal::SIGTERM);
             let deadline = Instant::now() + Duration::from_secs(8);

@@ -12,12 +12,12 @@ async fn mouse_buttons_double_clicks_drags_and_the_wheel() {
         addEventListener('auxclick', (e) => say('aux ' + e.button));
         let dragged = 0; addEventListener('pointermove', (e) => { if (e.buttons === 1 && !dragged++) say('drag with 1'); });
         addEventListener('wheel', (e) => say('wheel ' + (e.deltaX !== 0) + ' ' + (e.deltaY > 0)));
-        addEventListener('dragstart', () => say('dragstart')); addEventListener('dragover', (e) => e.preventDefault());
+        addEventListener('dragstart', () => say('dragstart')); addEventListener('dragover', (e) => { e.preventDefault(); if (e.clientX === 200) say('over the place'); });
         addEventListener('drop', (e) => { e.preventDefault(); say('drop'); }); say('ready')</script>";
     let site = Site::start(&[("/", page)]).await;
     let browser = Browser::at(CHROMIUM, &site.url("/")).await;
     let mut viewer = browser.viewer().await;
-    let lease = browser.take("ann").await.unwrap().lease;
+    let lease = browser.hold("ann").await.lease;
     let button = |kind: &str, x: i32, y: i32, button: &str, buttons: i32, count: i32| json!({ "kind": kind, "x": x, "y": y, "button": button, "buttons": buttons, "count": count, "modifiers": 0 });
     viewer
         .input(
@@ -53,6 +53,7 @@ async fn mouse_buttons_double_clicks_drags_and_the_wheel() {
             site.told_that("dragstart").await;
         }
     }
+    site.told_that("over the place").await;
     viewer.input(&lease, json!([button("up", 200, 200, "left", 0, 1)])).await;
     site.told_that("drop").await;
     viewer.input(&lease, json!([{ "kind": "wheel", "x": 300, "y": 300, "delta_x": 40, "delta_y": 120, "modifiers": 0 }])).await;
@@ -69,7 +70,7 @@ async fn fingers_go_down_and_up() {
     let site = Site::start(&[("/", page)]).await;
     let browser = Browser::at(SHELL, &site.url("/")).await;
     let mut viewer = browser.viewer().await;
-    let lease = browser.take("ann").await.unwrap().lease;
+    let lease = browser.hold("ann").await.lease;
     let touch = |phase: &str, points: serde_json::Value| json!([{ "kind": "touch", "phase": phase, "points": points, "modifiers": 0 }]);
     viewer.input(&lease, touch("start", json!([{ "id": 0, "x": 50, "y": 50 }]))).await;
     viewer.input(&lease, touch("end", json!([]))).await;
@@ -91,7 +92,7 @@ async fn enter_submits_and_text_is_pasted() {
     let browser = Browser::at(SHELL, &site.url("/")).await;
     site.told_that("ready").await;
     let mut viewer = browser.viewer().await;
-    let lease = browser.take("ann").await.unwrap().lease;
+    let lease = browser.hold("ann").await.lease;
     viewer.input(&lease, key("A", "KeyA", 8, false)).await;
     viewer.input(&lease, json!([{ "kind": "text", "text": "né 😀" }])).await;
     viewer.input(&lease, key("Enter", "Enter", 0, false)).await;
@@ -110,7 +111,7 @@ async fn input_reaches_a_frame_of_another_site() {
     site.told_that("inner click").await;
     site.forget();
     let mut viewer = browser.viewer().await;
-    let lease = browser.take("ann").await.unwrap().lease;
+    let lease = browser.hold("ann").await.lease;
     viewer.input(&lease, press(200.0, 150.0)).await;
     site.told_that("inner click").await;
 }
@@ -122,7 +123,7 @@ async fn the_pointers_shape_and_whether_text_can_be_typed_are_told() {
     let site = Site::start(&[("/", page)]).await;
     let browser = Browser::at(SHELL, &site.url("/")).await;
     let mut viewer = browser.viewer().await;
-    let lease = browser.take("ann").await.unwrap().lease;
+    let lease = browser.hold("ann").await.lease;
     viewer.input(&lease, json!([{ "kind": "move", "x": 50, "y": 50, "buttons": 0, "modifiers": 0 }])).await;
     viewer.event("a hand", |event| matches!(event, LiveEvent::Pointer { cursor, editable: false } if cursor == "pointer")).await;
     viewer.input(&lease, press(50.0, 220.0)).await;

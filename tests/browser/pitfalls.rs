@@ -37,7 +37,7 @@ async fn p1_an_open_dialog_keeps_its_tab_across_reconnects() {
         sees_dialog(&mut late, "Pay now?").await;
         let state = browser.state().await;
         assert_eq!((state.tabs.len(), state.dialog.map(|dialog| dialog.message)), (1, Some("Pay now?".to_owned())), "{flavour}");
-        let grant = browser.take("ann").await.unwrap();
+        let grant = browser.hold("ann").await;
         late.say(&json!({ "type": "dialog", "lease": grant.lease, "accept": true, "text": null }).to_string()).await;
         site.told_that("answer true").await;
         browser.until("it is gone", |state| state.dialog.is_none()).await;
@@ -78,7 +78,7 @@ async fn p3_a_select_list_is_seen_and_clicked() {
         let browser = Browser::at(flavour, &site.url("/")).await;
         let mut viewer = browser.viewer().await;
         let (.., closed) = viewer.frame(SOON).await.unwrap();
-        let grant = browser.take("ann").await.unwrap();
+        let grant = browser.hold("ann").await;
         viewer.input(&grant.lease, press(100.0, 40.0)).await;
         site.until("the list is open", |told| told.iter().any(|told| told.starts_with("option "))).await;
         let (.., open) = viewer.frame(SOON).await.unwrap();
@@ -139,7 +139,7 @@ async fn p5_popup_and_opener_both_live() {
         }
         assert!(viewer.frame(SOON).await.is_some(), "{flavour}: the popup is shown");
         let opener = state.tabs.iter().find(|tab| !tab.active).unwrap().id.clone();
-        let grant = browser.take("ann").await.unwrap();
+        let grant = browser.hold("ann").await;
         viewer.say(&json!({ "type": "tab", "lease": grant.lease, "id": opener }).to_string()).await;
         browser.until("the opener is shown", |state| state.page.title == "opener").await;
         assert!(viewer.frame(SOON).await.is_some(), "{flavour}: the opener is shown");
@@ -158,7 +158,7 @@ async fn p6_a_click_behind_300_moves_arrives_at_once() {
     let site = Site::start(&[("/", page)]).await;
     let browser = Browser::at(CHROMIUM, &site.url("/")).await;
     let mut viewer = browser.viewer().await;
-    let grant = browser.take("ann").await.unwrap();
+    let grant = browser.hold("ann").await;
     let moves: Vec<Value> = (0..60).map(|i| json!({ "kind": "move", "x": 10 + i, "y": 20, "buttons": 0, "modifiers": 0 })).collect();
     let sent = Instant::now();
     for _ in 0..5 {
@@ -189,7 +189,7 @@ async fn p7_keyboards_of_people() {
         let browser = Browser::at(flavour, &site.url("/")).await;
         site.told_that("ready").await;
         let mut viewer = browser.viewer().await;
-        let grant = browser.take("ann").await.unwrap();
+        let grant = browser.hold("ann").await;
         viewer.input(&grant.lease, key("€", "KeyE", 3, true)).await;
         viewer.input(&grant.lease, key("@", "KeyQ", 3, false)).await;
         site.told_that("input [€@]").await;
@@ -222,7 +222,7 @@ async fn p8_a_moving_page_that_nobody_touches_costs_little() {
     }
     let calm = viewer.frames_in(Duration::from_secs(2)).await;
     assert!((1..=14).contains(&calm), "{calm} frames in 2 s");
-    let grant = browser.take("ann").await.unwrap();
+    let grant = browser.hold("ann").await;
     viewer.input(&grant.lease, json!([{ "kind": "move", "x": 5, "y": 5, "buttons": 0, "modifiers": 0 }])).await;
     while shots(false) == 0 {
         assert!(Instant::now() < deadline + SOON, "who acts does not see everything");
