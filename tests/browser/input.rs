@@ -4,6 +4,7 @@ use crate::harness::{Browser, CHROMIUM, SHELL, SOON, key, press};
 use crate::site::Site;
 use beckon::driver::LiveEvent;
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn mouse_buttons_double_clicks_drags_and_the_wheel() {
@@ -53,7 +54,14 @@ async fn mouse_buttons_double_clicks_drags_and_the_wheel() {
             site.told_that("dragstart").await;
         }
     }
-    site.told_that("over the place").await;
+    // The browser takes a moment to begin a drag; a hand moves on meanwhile.
+    let deadline = Instant::now() + SOON;
+    while !site.told().contains(&"over the place".to_owned()) {
+        assert!(Instant::now() < deadline, "{:?}", site.told());
+        viewer.input(&lease, moved(199, 199)).await;
+        viewer.input(&lease, moved(200, 200)).await;
+        viewer.frame(Duration::from_millis(50)).await;
+    }
     viewer.input(&lease, json!([button("up", 200, 200, "left", 0, 1)])).await;
     site.told_that("drop").await;
     viewer.input(&lease, json!([{ "kind": "wheel", "x": 300, "y": 300, "delta_x": 40, "delta_y": 120, "modifiers": 0 }])).await;
