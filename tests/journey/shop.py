@@ -70,11 +70,11 @@ class Visit:
     def of(self, *types):
         return [event for event in self.events if event["type"] in types]
 
-    def layout(self, step, key=None):
+    def layout(self, step, key=None, seconds=30):
         """Where things are, as a person sees them."""
 
         def newest():
             found = [event for event in self.of("layout") if event["step"] == step]
             return found[-1] if found and (key is None or found[-1].get(key)) else None
 
-        return eventually(newest, f"the page at {step}", 15)
+        return eventually(newest, f"the page at {step}", seconds)

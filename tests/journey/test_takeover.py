@@ -179,7 +179,8 @@ def test_the_demo_agent_tells_its_story(world, people, shop):
     words = [sys.executable, str(REPOSITORY / "demo" / "agent.py"), "--url", world.up["mcpURL"], "--token", world.up["agentToken"], "--shop", visit.url]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
-        visit.layout("puzzle", "tiles")
+        # The agent starts a process and a browser first.
+        visit.layout("puzzle", "tiles", seconds=120)
         link = operator.page.get_by_role("link", name=re.compile("The shop shows a puzzle"))
         link.click()
         operator.take_over()
