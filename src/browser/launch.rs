@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// How long Chromium may take to answer after its start, on a machine that is busy.
-const START_LIMIT: Duration = Duration::from_secs(30);
+const START_LIMIT: Duration = Duration::from_mins(1);
 /// How much of what it complains about is kept, in bytes.
 const KEPT: usize = 16 << 10;
 

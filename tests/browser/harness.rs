@@ -33,7 +33,7 @@ pub const SHELL: &str = "HeadlessShell";
 pub const BOTH: [&str; 2] = [CHROMIUM, SHELL];
 const TOKEN: &str = "a-token-of-the-session-0123456789";
 /// Everything that is waited for comes within this.
-pub const SOON: Duration = Duration::from_secs(15);
+pub const SOON: Duration = Duration::from_secs(30);
 /// Chromium sandboxes nothing as root, so a test that runs as root starts the pod's process as the pod does.
 const POD_UID: u32 = 10001;
 /// Browsers at a time: a small machine runs more of them, but not in time.

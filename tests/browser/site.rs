@@ -7,7 +7,6 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::post;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::watch;
 
 /// What every page starts with: `say` tells the test, in order; `sayNow` before it goes on.
@@ -61,7 +60,7 @@ impl Site {
     pub async fn until(&self, what: &str, wanted: impl Fn(&[String]) -> bool) {
         let mut log = self.log.subscribe();
         assert!(
-            tokio::time::timeout(Duration::from_secs(15), log.wait_for(|told| wanted(told))).await.is_ok(),
+            tokio::time::timeout(crate::harness::SOON, log.wait_for(|told| wanted(told))).await.is_ok(),
             "{what}: the pages told {:?}",
             self.told()
         );
