@@ -1,4 +1,4 @@
-//! Runs the journeys of `tests/journey`: pytest with the official Python MCP client and Playwright, against one `up`.
+//! Runs the journeys of `tests/journey`: pytest with the official Python MCP client and Playwright, against real `up`s.
 //!
 //! This target has no harness of its own: pytest's tests are told in the words of `cargo test`. A word on the command line
 //! is a part of a test's name.
@@ -16,35 +16,73 @@ use support::Up;
 /// Short, so that what ends in hours ends in seconds here; the same as in `conftest.py`.
 const SETTINGS: &[&str] = &["attention.minWaitSeconds=0", "attention.reattachGraceSeconds=5"];
 
+/// The files that share a world. Most of what losses and outcomes take is waiting for leases and graces to run out, so each
+/// group has a world of its own and all run at the same time.
+const GROUPS: &[&[&str]] = &[&["test_takeover.py", "test_gate.py", "test_limits.py"], &["test_losses.py"], &["test_outcomes.py"]];
+
+/// pytest's exit code for "no test was collected".
+const NONE_COLLECTED: i32 = 5;
+
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.iter().any(|word| word == "--list") {
         return ExitCode::SUCCESS;
     }
+    let names: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
     let suite = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/journey");
+    assert_eq!(grouped(), files(&suite), "each file of tests/journey is in one group");
     let python = environment(&suite.join("requirements.txt"));
+    let passed = if names.is_empty() {
+        std::thread::scope(|scope| {
+            let runs: Vec<_> = GROUPS.iter().map(|files| scope.spawn(|| run(&python, &suite, files, &[]))).collect();
+            runs.into_iter().map(|run| run.join().expect("a run")).all(|passed| passed)
+        })
+    } else {
+        run(&python, &suite, &grouped(), &names)
+    };
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs these files, or what of them has such names, in a world of their own. Whether all passed.
+fn run(python: &Path, suite: &Path, files: &[&str], names: &[&String]) -> bool {
     let up = Up::start(SETTINGS);
     let mut pytest = Command::new(python);
     // Captured above the file descriptors, so that each result is told at once.
-    pytest.args(["-m", "pytest", "-q", "--no-header", "--capture=sys"]).arg(&suite);
+    pytest.args(["-m", "pytest", "-qq", "--no-header", "--capture=sys", "-p", "no:cacheprovider"]);
+    pytest.current_dir(suite).args(files);
     pytest.env("BECKON_UP_DIR", up.dir()).env("BECKON_JOURNEY_LINES", "1").env("PYTHONDONTWRITEBYTECODE", "1");
+    if let Some(program) = xtask::chromium::program() {
+        pytest.env("BECKON_CHROMIUM", program);
+    }
     if std::env::var_os("BECKON_XTASK").is_none() {
         pytest.env("BECKON_XTASK", Path::new(env!("CARGO_BIN_EXE_beckon")).with_file_name("xtask"));
     }
-    for word in words.iter().filter(|word| !word.starts_with('-')) {
-        pytest.args(["-k", word]);
+    for name in names {
+        pytest.args(["-k", name]);
     }
     let status = pytest.status().expect("pytest");
-    // 5: no test of that name.
-    if status.success() || status.code() == Some(5) {
-        return ExitCode::SUCCESS;
+    if status.success() || (status.code() == Some(NONE_COLLECTED) && !names.is_empty()) {
+        return true;
     }
     for name in ["gateway-0", "gateway-1", "controller-0", "controller-1"] {
         let log = up.log(name);
         let end: Vec<&str> = log.lines().skip(log.lines().count().saturating_sub(40)).collect();
-        eprintln!("--- the end of {name}'s log\n{}", end.join("\n"));
+        eprintln!("--- {}: the end of {name}'s log\n{}", files.join(" "), end.join("\n"));
     }
-    ExitCode::FAILURE
+    false
+}
+
+fn grouped() -> Vec<&'static str> {
+    let mut files: Vec<&str> = GROUPS.iter().flat_map(|files| files.iter().copied()).collect();
+    files.sort_unstable();
+    files
+}
+
+fn files(suite: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(suite).expect("tests/journey").map(|entry| entry.expect("a file").file_name());
+    let mut files: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).filter(|name| name.starts_with("test_")).collect();
+    files.sort_unstable();
+    files
 }
 
 /// A Python with the suite's packages, made once for these requirements and kept in the user's cache directory.
@@ -57,14 +95,14 @@ fn environment(requirements: &Path) -> PathBuf {
     let (python, complete) = (dir.join("bin/python"), dir.join("complete"));
     if !complete.is_file() {
         eprintln!("installing what the journeys need into {} ...", dir.display());
-        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&dir));
-        run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]).arg(requirements));
+        succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&dir));
+        succeed(Command::new(&python).args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]).arg(requirements));
         std::fs::write(complete, "").expect("a file in the cache directory");
     }
     python
 }
 
-fn run(command: &mut Command) {
+fn succeed(command: &mut Command) {
     let status = command.status().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(status.success(), "{command:?}: {status}");
 }

@@ -32,7 +32,7 @@ def shop():
 def chromium():
     with sync_playwright() as playwright:
         switches = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=switches)
+        browser = playwright.chromium.launch(executable_path=os.environ.get("BECKON_CHROMIUM", "/usr/bin/chromium"), args=switches)
         yield browser
         browser.close()
 

@@ -11,6 +11,12 @@ const CHROMIUM: &[&str] =
     &["/usr/lib/chromium/chromium", "/usr/lib64/chromium-browser/chromium-browser", "/usr/lib/chromium-browser/chromium-browser"];
 const HEADLESS_SHELL: &[&str] = &["/usr/lib/chromium/chromium-headless-shell", "/usr/lib64/chromium-browser/headless_shell"];
 
+/// The Chromium of this machine.
+#[must_use]
+pub fn program() -> Option<&'static Path> {
+    CHROMIUM.iter().map(Path::new).find(|path| path.is_file())
+}
+
 /// Sees that Chromium and its headless shell are there; installs them on Debian when run as root, else says what to install.
 pub fn ensure() -> Result<()> {
     let there = |paths: &[&str]| paths.iter().any(|path| Path::new(path).is_file());
