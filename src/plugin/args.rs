@@ -20,7 +20,7 @@ Examples:
   kubectl attention list -A
   kubectl attention show a-2b7qk
   kubectl attention resolve a-2b7qk -m 'Done, continue.'
-  kubectl attention reject -l team=shop --yes -m 'Try again tomorrow.'
+  kubectl attention reject -l beckon.dev/session=s-7k2m9x4p1q --yes -m 'Try again tomorrow.'
   kubectl attention open a-2b7qk";
 
 /// The flags of `kubectl attention`.

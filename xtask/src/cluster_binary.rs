@@ -193,7 +193,7 @@ fn collect(dir: &Path, into: &mut Vec<PathBuf>) -> Result<()> {
 }
 
 fn compile(module: &Path, to: &Path) -> Result<()> {
-    say("Building the control plane: up to ten minutes on two idle cores, once; it is kept in the cache directory.");
+    say("Building the control plane: about five minutes on two idle cores, once; it is kept in the cache directory.");
     let mut step = Step::start("fetching the Go modules");
     let mut fetch = go(module, &["mod", "download", "-x"]);
     run_with_lines(&mut fetch, |count, _| step.at(|| format!("{count} lines of progress")))?;

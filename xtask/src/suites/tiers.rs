@@ -7,13 +7,13 @@ use clap::ValueEnum;
 /// A group of suites that can be run alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Tier {
-    /// rustfmt, clippy, the documentation, go vet
+    /// rustfmt, clippy, the documentation, cargo-deny where it is installed
     Lint,
     /// The rules, without any process, and what no other tier claims
     Unit,
     /// What is generated is what is committed: kinds, chart
     Golden,
-    /// The Go module of the control plane and its node
+    /// The Go module of the control plane and its node: go vet, go test
     Cluster,
     /// The kinds' rules, the policies and the roles on a real API server
     Admission,
