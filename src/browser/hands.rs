@@ -2,9 +2,12 @@
 //!
 //! Where many moves come, one is under way and the newest waits; before anything else it goes out, so that a click behind 300
 //! moves arrives at once. When the gate closes, or the holder's connection ends, everything held is let go.
+//!
+//! What comes while a drop is under way waits for its end: until then the page hears nothing of the mouse.
 
 use super::cdp::{CdpError, Session};
 use super::control::Control;
+use super::drag::{self, Begun, Data};
 use super::input::{self, Action, Held, Send};
 use super::live::Live;
 use super::tab::Tab;
@@ -21,6 +24,8 @@ use tokio_util::sync::CancellationToken;
 const QUEUE: usize = 256;
 /// A page that is busy for longer gets the next one all the same: during a drag a move is answered late or never.
 const UNDER_WAY: Duration = Duration::from_millis(50);
+/// How long a drop is waited for.
+const DROP_LIMIT: Duration = Duration::from_secs(1);
 
 /// What a viewer asks the hands to do.
 pub struct Ask {
@@ -59,11 +64,19 @@ pub struct Hands {
     next_move: Option<Send>,
     wheeling: Option<UnderWay>,
     next_wheel: Option<(Value, f64, f64)>,
+    /// What is dragged now.
+    drag: Option<Data>,
+    /// Where the left button went up last, and with which keys: a drag that begins now is dropped there.
+    let_up: Option<((f64, f64), u8)>,
+    /// What has to end before anything else is done.
+    first: Option<UnderWay>,
 }
 
 /// Starts the hands.
 pub fn start(control: Arc<Control>, tabs: Arc<Tabs>, live: Arc<Live>, stop: CancellationToken) -> mpsc::Sender<Ask> {
     let (asks, queue) = mpsc::channel(QUEUE);
+    // Taken once; a second pair of hands would get none.
+    let drags = tabs.take_drags().unwrap_or_else(|| mpsc::channel(1).1);
     let hands = Hands {
         control,
         tabs,
@@ -75,13 +88,16 @@ pub fn start(control: Arc<Control>, tabs: Arc<Tabs>, live: Arc<Live>, stop: Canc
         next_move: None,
         wheeling: None,
         next_wheel: None,
+        drag: None,
+        let_up: None,
+        first: None,
     };
-    tokio::spawn(hands.run(queue, stop));
+    tokio::spawn(hands.run(queue, drags, stop));
     asks
 }
 
 impl Hands {
-    async fn run(mut self, mut queue: mpsc::Receiver<Ask>, stop: CancellationToken) {
+    async fn run(mut self, mut queue: mpsc::Receiver<Ask>, mut drags: mpsc::Receiver<Begun>, stop: CancellationToken) {
         let mut gate = self.control.gate.subscribe();
         loop {
             tokio::select! {
@@ -103,7 +119,9 @@ impl Hands {
                     self.wheeling = None;
                     self.go_on();
                 }
-                ask = queue.recv() => match ask {
+                Some(begun) = drags.recv() => self.begun(begun),
+                () = done(&mut self.first), if self.first.is_some() => self.first = None,
+                ask = queue.recv(), if self.first.is_none() => match ask {
                     Some(ask) => self.take(ask),
                     None => return,
                 },
@@ -177,7 +195,20 @@ impl Hands {
         let action = self.held.translate(event);
         // Nothing reaches a page whose dialog is open or whose renderer crashed; it would only pile up.
         if tab.dialog.borrow().is_some() || tab.facts().crashed {
+            if !self.held.left() {
+                self.cancel_drag();
+            }
             return;
+        }
+        if self.drag.is_some() {
+            if self.drag_on(&tab, event) {
+                return;
+            }
+        } else if let InputEvent::Down { button, .. } | InputEvent::Up { button, .. } = event
+            && button == "left"
+        {
+            let up = if let InputEvent::Up { modifiers, .. } = event { Some(*modifiers) } else { None };
+            self.let_up = up.map(|modifiers| (self.held.at(), input::command(modifiers)));
         }
         match action {
             Action::Move(send) if self.moving.is_some() => self.next_move = Some(send),
@@ -190,6 +221,70 @@ impl Hands {
             Action::All(sends) => {
                 self.flush(&tab.session);
                 fire(&tab.session, &sends);
+            }
+        }
+    }
+
+    /// Chromium gave a drag into our hands.
+    fn begun(&mut self, begun: Begun) {
+        let Begun { tab, data } = begun;
+        let ours = self.tab.as_ref().is_some_and(|held| held.id == tab.id) && self.control.admit_input(&self.lease).is_ok();
+        if !ours || tab.facts().crashed {
+            return drag::cancel(&tab.session, self.held.at());
+        }
+        if self.held.left() {
+            self.next_move = Some(data.over(self.held.at(), 0));
+            self.drag = Some(data);
+            self.go_on();
+        } else if let Some((at, modifiers)) = self.let_up {
+            self.drag = Some(data);
+            self.drop_at(&tab, at, modifiers);
+        } else {
+            drag::cancel(&tab.session, self.held.at());
+        }
+    }
+
+    /// An event during a drag; `true` when there is nothing more to do with it.
+    fn drag_on(&mut self, tab: &Arc<Tab>, event: &InputEvent) -> bool {
+        match event {
+            InputEvent::Move { modifiers, .. } => {
+                self.next_move = self.drag.as_ref().map(|data| data.over(self.held.at(), input::command(*modifiers)));
+                self.go_on();
+            }
+            InputEvent::Up { button, modifiers, .. } if button == "left" => self.drop_at(tab, self.held.at(), input::command(*modifiers)),
+            InputEvent::KeyDown { key, .. } if key == "Escape" => self.cancel_drag(),
+            InputEvent::ReleaseAll => {
+                self.cancel_drag();
+                return false;
+            }
+            InputEvent::Down { .. } | InputEvent::Up { .. } | InputEvent::Wheel { .. } | InputEvent::Touch { .. } => {}
+            _ => return false,
+        }
+        true
+    }
+
+    fn drop_at(&mut self, tab: &Arc<Tab>, at: (f64, f64), modifiers: u8) {
+        self.next_move = None;
+        self.let_up = None;
+        let Some(data) = self.drag.take() else { return };
+        fire(&tab.session, &[data.over(at, modifiers)]);
+        let Send { method, params } = data.dropped(at, modifiers);
+        let Ok(reply) = tab.session.begin(method, &params).inspect_err(lost) else { return };
+        let mut dialog = tab.dialog.subscribe();
+        self.first = Some(Box::pin(async move {
+            tokio::select! {
+                _ = reply.within::<Value>(DROP_LIMIT) => {}
+                // The page asks something about the drop, which a person has to answer first.
+                _ = dialog.wait_for(Option::is_some) => {}
+            }
+        }));
+    }
+
+    fn cancel_drag(&mut self) {
+        if self.drag.take().is_some() {
+            self.next_move = None;
+            if let Some(tab) = &self.tab {
+                drag::cancel(&tab.session, self.held.at());
             }
         }
     }
@@ -220,6 +315,8 @@ impl Hands {
     }
 
     fn let_go(&mut self) {
+        self.cancel_drag();
+        self.let_up = None;
         self.next_move = None;
         self.next_wheel = None;
         self.lease.clear();

@@ -104,6 +104,18 @@ fn clamp(n: f64) -> f64 {
 }
 
 impl Held {
+    /// Whether the left button is down.
+    #[must_use]
+    pub fn left(&self) -> bool {
+        self.buttons & 1 != 0
+    }
+
+    /// Where the mouse was last.
+    #[must_use]
+    pub fn at(&self) -> (f64, f64) {
+        self.at
+    }
+
     /// What to send for an event that fits its bounds.
     pub fn translate(&mut self, event: &InputEvent) -> Action {
         match event {
@@ -226,7 +238,9 @@ fn mac<'a>(key: &'a str, code: &'a str) -> (&'a str, &'a str) {
     }
 }
 
-fn command(modifiers: u8) -> u8 {
+/// Modifiers as the page's keyboard has them.
+#[must_use]
+pub fn command(modifiers: u8) -> u8 {
     let modifiers = modifiers & 0xf;
     if modifiers & META == 0 { modifiers } else { (modifiers & !META) | CTRL }
 }

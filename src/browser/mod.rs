@@ -4,6 +4,7 @@ mod args;
 mod cdp;
 mod command_line;
 mod control;
+mod drag;
 mod driver;
 mod error;
 mod hands;

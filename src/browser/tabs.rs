@@ -4,6 +4,7 @@
 //! here ever closes a tab or brings one to the front.
 
 use super::cdp::{Cdp, Event, Frame, Session, Sink};
+use super::drag::{self, Begun};
 use super::snapshot::References;
 use super::tab::{Facts, Pointer, Tab};
 use crate::api::v1alpha1::Viewport;
@@ -14,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 /// The isolated world of our script in every page.
@@ -23,6 +24,8 @@ const BINDING: &str = "__beckon";
 const SHIM: &str = include_str!("shim.js");
 /// What the page says in a dialog is cut to this many characters.
 const LONGEST_DIALOG: usize = 4000;
+/// Drags that wait for the hands. A page has one at a time.
+const DRAGS_QUEUE: usize = 8;
 /// How long the browser may take to tell a title.
 const REFRESH_LIMIT: Duration = Duration::from_secs(1);
 
@@ -52,13 +55,19 @@ pub struct Tabs {
     pub active: watch::Sender<Option<Arc<Tab>>>,
     /// Grows with every change of what [`Tabs::list`] says.
     pub version: watch::Sender<u64>,
+    /// Drags that began, for the hands.
+    drags: mpsc::Sender<Begun>,
+    begun: Mutex<Option<mpsc::Receiver<Begun>>>,
 }
 
 impl Tabs {
     /// No tab yet; each gets this size.
     #[must_use]
     pub fn new(size: Viewport) -> Self {
+        let (drags, begun) = mpsc::channel(DRAGS_QUEUE);
         Self {
+            drags,
+            begun: Mutex::new(Some(begun)),
             state: Mutex::new(State { size, ..State::default() }),
             numbers: Arc::default(),
             active: watch::Sender::new(None),
@@ -154,6 +163,21 @@ impl Tabs {
         let asked = tab.session.cdp().call::<Changed>("Target.getTargetInfo", json!({ "targetId": tab.id }));
         if let Ok(Ok(Changed { target_info: info })) = timeout(REFRESH_LIMIT, asked).await {
             self.learn(info);
+        }
+    }
+
+    /// The drags that begin; for the one who has the hands.
+    #[must_use]
+    pub fn take_drags(&self) -> Option<mpsc::Receiver<Begun>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// A drag began, and the page waits for its end.
+    fn dragged(&self, session: Option<&str>, event: &Event<'_>) {
+        let Some(tab) = session.and_then(|session| self.tab_around(session)) else { return };
+        let begun = event.params::<Intercepted>().and_then(|drag| drag::Data::read(drag.data)).map(|data| Begun { tab: tab.clone(), data });
+        if begun.is_none_or(|begun| self.drags.try_send(begun).is_err()) {
+            drag::cancel(&tab.session, (0.0, 0.0));
         }
     }
 
@@ -274,6 +298,7 @@ impl Sink for Tabs {
                     self.learn(info);
                 }
             }
+            "Input.dragIntercepted" => self.dragged(event.session, event),
             "Runtime.bindingCalled" => {
                 let tab = event.session.and_then(|session| self.tab_around(session));
                 if let (Some(tab), Some(called)) = (tab, event.params::<BindingCalled>()) {
@@ -366,8 +391,13 @@ fn pointer(tab: &Tab, called: &BindingCalled) {
 
 /// In this order: the keeper of dialogs first, the page's own scripts last.
 fn page_setup() -> Vec<(&'static str, Value)> {
-    let mut setup =
-        vec![("Page.enable", json!({})), ("Inspector.enable", json!({})), ("Page.setLifecycleEventsEnabled", json!({ "enabled": true }))];
+    let mut setup = vec![
+        ("Page.enable", json!({})),
+        ("Inspector.enable", json!({})),
+        ("Page.setLifecycleEventsEnabled", json!({ "enabled": true })),
+        // Chromium's own drags lose the ones whose button is up before they have begun.
+        ("Input.setInterceptDrags", json!({ "enabled": true })),
+    ];
     setup.extend(frame_setup());
     setup
 }
@@ -464,6 +494,11 @@ struct Lifecycle {
     frame_id: String,
     loader_id: String,
     name: String,
+}
+
+#[derive(Deserialize)]
+struct Intercepted {
+    data: Value,
 }
 
 #[derive(Deserialize)]

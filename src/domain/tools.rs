@@ -36,11 +36,13 @@ pub const METHODS: &[(&str, Class)] = &[
     ("DOM.resolveNode", Read),
     ("DOM.scrollIntoViewIfNeeded", Change),
     ("Emulation.setFocusEmulationEnabled", Change),
+    ("Input.dispatchDragEvent", Change),
     ("Input.dispatchKeyEvent", Change),
     ("Input.dispatchMouseEvent", Change),
     ("Input.dispatchTouchEvent", Change),
     ("Input.imeSetComposition", Change),
     ("Input.insertText", Change),
+    ("Input.setInterceptDrags", Change),
     ("Inspector.enable", Read),
     ("Page.addScriptToEvaluateOnNewDocument", Change),
     ("Page.captureScreenshot", Read),
@@ -69,6 +71,7 @@ pub const METHODS: &[(&str, Class)] = &[
 
 /// Every event that the driver listens to.
 pub const EVENTS: &[&str] = &[
+    "Input.dragIntercepted",
     "Inspector.targetCrashed",
     "Inspector.targetReloadedAfterCrash",
     "Page.frameStartedLoading",

@@ -4,6 +4,7 @@
 
 mod actions;
 mod control;
+mod drag;
 mod harness;
 mod input;
 mod lifecycle;
