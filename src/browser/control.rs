@@ -141,9 +141,15 @@ impl Control {
         Ok(Action { control: self.clone(), class })
     }
 
-    /// The agent has looked at the page.
-    pub fn observed(&self) {
-        self.with(Arbiter::observed);
+    /// The agent begins to look at the page.
+    #[must_use]
+    pub fn look(&self) -> u64 {
+        self.with(Arbiter::look)
+    }
+
+    /// The agent has looked at the page, beginning when [`Control::look`] said so.
+    pub fn observed(&self, since: u64) {
+        self.with(|arbiter, now| arbiter.observed(since, now));
     }
 
     /// Who has the hands, now.

@@ -130,6 +130,7 @@ async fn act(driver: &Arc<Driver>, tool: &str, body: &[u8]) -> Result<ToolReply,
     // One action at a time: the next starts when this one has ended.
     let _turn = if class == Class::Change { Some(driver.turn.lock().await) } else { None };
     let action = driver.control.admit_tool(class)?;
+    let since = driver.control.look();
     let tab = driver.tabs.active_tab().ok_or_else(|| Refused::new(DriverErrorCode::NotFound, "No tab is open."))?;
     let context = Context { tab, tabs: driver.tabs.clone() };
     if class == Class::Change {
@@ -146,7 +147,7 @@ async fn act(driver: &Arc<Driver>, tool: &str, body: &[u8]) -> Result<ToolReply,
             Err(Stop::Refused(refused)) => refused.code == DriverErrorCode::TabCrashed,
         };
     if looked {
-        driver.control.observed();
+        driver.control.observed(since);
     }
     drop(action);
     let outcome = match done {

@@ -109,6 +109,8 @@ pub struct Arbiter {
     waiting: Option<Waiting>,
     acting: bool,
     observe_first: bool,
+    /// How often the agent was told to look first.
+    changes: u64,
     clock: Timestamp,
     ended: Option<Ended>,
 }
@@ -201,7 +203,7 @@ impl Arbiter {
         if self.hold.as_ref().is_some_and(|hold| hold.ask.request.as_deref() == Some(request)) {
             self.end(Ended::Settled);
         }
-        self.observe_first = true;
+        self.look_first();
     }
 
     /// Whether one event of a person's input may reach the page. It restarts the idle time.
@@ -237,10 +239,17 @@ impl Arbiter {
         self.acting = false;
     }
 
-    /// The agent has looked at the page. While a person drives that is no licence for afterwards.
-    pub fn observed(&mut self, now: Timestamp) {
+    /// The agent begins to look at the page. [`Arbiter::observed`] wants to know since when.
+    pub fn look(&mut self, now: Timestamp) -> u64 {
         self.pass(now);
-        if self.hold.is_none() {
+        self.changes
+    }
+
+    /// The agent has looked at the page, beginning at `since`. While a person drives that is no licence for afterwards, and a look
+    /// that began before the hands came back may have seen the page as it was.
+    pub fn observed(&mut self, since: u64, now: Timestamp) {
+        self.pass(now);
+        if self.hold.is_none() && since == self.changes {
             self.observe_first = false;
         }
     }
@@ -319,8 +328,13 @@ impl Arbiter {
     fn end(&mut self, why: Ended) {
         self.hold = None;
         self.epoch = self.epoch.saturating_add(1);
-        self.observe_first = true;
+        self.look_first();
         self.ended = Some(why);
+    }
+
+    fn look_first(&mut self) {
+        self.observe_first = true;
+        self.changes = self.changes.wrapping_add(1);
     }
 }
 

@@ -171,16 +171,33 @@ fn a_settled_request_ends_the_control_that_is_bound_to_it() {
 
 #[test]
 fn after_a_hand_back_or_a_settled_takeover_the_agent_looks_first() {
+    let looked = |arbiter: &mut Arbiter, time: i64| {
+        let since = arbiter.look(at(time));
+        arbiter.observed(since, at(time));
+    };
     let mut arbiter = held();
-    arbiter.observed(at(50));
+    looked(&mut arbiter, 50);
     arbiter.release("one", at(100)).unwrap();
     assert_eq!(arbiter.admit_tool(Class::Change, at(200)), Err(Refusal::ObserveFirst), "a look while she drove does not count");
     assert_eq!(arbiter.admit_tool(Class::Read, at(200)), Ok(()));
-    arbiter.observed(at(300));
+    looked(&mut arbiter, 300);
     assert_eq!(arbiter.admit_tool(Class::Change, at(400)), Ok(()));
     arbiter.acted();
     arbiter.settled("a-9", at(500));
     assert_eq!(arbiter.admit_tool(Class::Change, at(600)), Err(Refusal::ObserveFirst));
+}
+
+#[test]
+fn a_look_that_began_before_the_hands_came_back_does_not_count() {
+    let mut arbiter = held();
+    let since = arbiter.look(at(50));
+    arbiter.release("one", at(100)).unwrap();
+    arbiter.observed(since, at(200));
+    assert_eq!(arbiter.admit_tool(Class::Change, at(300)), Err(Refusal::ObserveFirst), "it may have seen the page of before");
+    let since = arbiter.look(at(400));
+    arbiter.settled("a-9", at(450));
+    arbiter.observed(since, at(500));
+    assert_eq!(arbiter.admit_tool(Class::Change, at(600)), Err(Refusal::ObserveFirst), "nor one over a settled request");
 }
 
 #[test]
@@ -307,7 +324,10 @@ proptest! {
                     arbiter.acted();
                     acting = false;
                 }
-                Op::Observed => arbiter.observed(time),
+                Op::Observed => {
+                    let since = arbiter.look(time);
+                    arbiter.observed(since, time);
+                }
             }
             arbiter.pass_time(time);
             let state = arbiter.state();
