@@ -12,11 +12,14 @@ use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, Semaphore, mpsc};
 use tokio::time::timeout;
 
 /// How long Chromium may take to say that it lives.
 pub const ALIVE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Actions of the agent that wait for the one in progress.
+pub const MOST_WAITING: usize = 32;
 
 /// The driver.
 pub struct Driver {
@@ -31,7 +34,9 @@ pub struct Driver {
     /// The way for a person's input.
     pub hands: mpsc::Sender<Ask>,
     /// The agent's actions take turns.
-    pub turn: Mutex<()>,
+    pub turn: Arc<Mutex<()>>,
+    /// How many more of them may wait for theirs.
+    pub waiting: Semaphore,
     /// What isolates the browser.
     pub sandbox: Sandbox,
     /// Chromium's product string.

@@ -24,7 +24,7 @@ pub use args::{BrowserArgs, Flavour, SandboxTier};
 
 use crate::runtime::shutdown;
 use control::Control;
-use driver::Driver;
+use driver::{Driver, MOST_WAITING};
 use launch::{Home, LaunchError, Launched};
 use live::Live;
 use process::Reaper;
@@ -34,7 +34,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
-use tokio::sync::Mutex;
+use tokio::sync::Semaphore;
 
 /// Chromium died.
 pub const EXIT_DIED: u8 = 70;
@@ -89,7 +89,8 @@ async fn serve(args: BrowserArgs) -> Result<(), u8> {
     let control = Control::new(tabs.clone());
     let live = Live::new();
     let hands = hands::start(control.clone(), tabs.clone(), live.clone(), stop.clone());
-    let driver = Arc::new(Driver { cdp, tabs, control, live, hands, turn: Mutex::new(()), sandbox, product });
+    let driver =
+        Arc::new(Driver { cdp, tabs, control, live, hands, turn: Arc::default(), waiting: Semaphore::new(MOST_WAITING), sandbox, product });
     if let Some(tab) = driver.tabs.active_tab().filter(|_| first.as_str() != "about:blank") {
         drop(tab.session.fire("Page.navigate", &json!({ "url": first.as_str() })));
     }

@@ -1,6 +1,6 @@
 //! Who has the hands, at the page: what was refused is not among the page's events.
 
-use crate::harness::{Browser, CHROMIUM, SHELL, ask, key, press};
+use crate::harness::{Browser, CHROMIUM, SHELL, ask, key, press, reference};
 use crate::site::Site;
 use beckon::driver::{LiveEvent, TakeControl};
 use serde_json::json;
@@ -155,6 +155,28 @@ async fn taking_waits_for_the_agents_action_in_progress() {
     assert_eq!(told, ["begun", "ended"], "the hands changed after the action");
     let state = browser.state().await.control;
     assert_eq!((state.holder.as_deref(), state.pending, state.epoch), (Some("ann"), false, grant.epoch));
+}
+
+/// A client that gave up, or tried again, must not find the page clicked twice later.
+#[tokio::test]
+async fn an_action_that_waits_for_its_turn_is_dropped_with_its_caller() {
+    let page = "<button onclick='sayNow(`busy`); const end = performance.now() + 1500; while (performance.now() < end);'>Busy</button>
+        <button onclick='say(`twice`)'>Other</button><button onclick='say(`last`)'>Last</button>";
+    let site = Site::start(&[("/", page)]).await;
+    let browser = Browser::at(SHELL, &site.url("/")).await;
+    let snapshot = browser.snapshot().await;
+    let at = |text: &str| json!({ "ref": reference(&snapshot, text).unwrap() });
+    let (busy, other, last) = (at("Busy"), at("Other"), at("Last"));
+    let impatient = async {
+        site.told_that("busy").await;
+        let gives_up = tokio::time::timeout(Duration::from_millis(300), browser.tool("click", &other)).await;
+        assert!(gives_up.is_err(), "it had its turn already");
+        browser.tool("click", &last).await.unwrap();
+    };
+    let (clicked, ()) = tokio::join!(browser.tool("click", &busy), impatient);
+    clicked.unwrap();
+    site.told_that("last").await;
+    assert_eq!(site.told(), ["busy", "last"]);
 }
 
 #[tokio::test]

@@ -110,7 +110,7 @@ impl Context {
     }
 }
 
-/// Runs a tool for the agent. An action goes on to its end when the caller hangs up.
+/// Runs a tool for the agent. An action goes on to its end when the caller hangs up; one that still waits for its turn is dropped.
 ///
 /// # Errors
 /// Why it did not; see [`DriverErrorCode`].
@@ -118,17 +118,27 @@ pub async fn run(driver: &Arc<Driver>, tool: &str, body: &[u8]) -> Result<ToolRe
     if !tools::TOOLS.iter().any(|(known, _)| *known == tool) {
         return Err(Refused::new(DriverErrorCode::NotFound, format!("There is no tool {tool:?}.")));
     }
+    let class = tools::tool(tool);
+    // One action at a time: the next starts when this one has ended.
+    let turn = match class {
+        Class::Read => None,
+        Class::Change => {
+            let _place = driver.waiting.try_acquire().map_err(|_| Refused::failed("Too many actions wait for this browser already."))?;
+            Some(driver.turn.clone().lock_owned().await)
+        }
+    };
     let (driver, tool, body) = (driver.clone(), tool.to_owned(), body.to_vec());
-    match tokio::spawn(async move { act(&driver, &tool, &body).await }).await {
+    let action = async move {
+        let _turn = turn;
+        act(&driver, &tool, class, &body).await
+    };
+    match tokio::spawn(action).await {
         Ok(done) => done,
         Err(error) => Err(Refused::new(DriverErrorCode::Internal, format!("The tool ended early: {error}."))),
     }
 }
 
-async fn act(driver: &Arc<Driver>, tool: &str, body: &[u8]) -> Result<ToolReply, Refused> {
-    let class = tools::tool(tool);
-    // One action at a time: the next starts when this one has ended.
-    let _turn = if class == Class::Change { Some(driver.turn.lock().await) } else { None };
+async fn act(driver: &Arc<Driver>, tool: &str, class: Class, body: &[u8]) -> Result<ToolReply, Refused> {
     let action = driver.control.admit_tool(class)?;
     let since = driver.control.look();
     let tab = driver.tabs.active_tab().ok_or_else(|| Refused::new(DriverErrorCode::NotFound, "No tab is open."))?;
