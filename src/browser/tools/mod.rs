@@ -9,6 +9,7 @@ mod typing;
 mod wait;
 
 use super::cdp::CdpError;
+use super::control::Control;
 use super::driver::Driver;
 use super::error::Refused;
 use super::tab::Tab;
@@ -36,6 +37,8 @@ pub struct Context {
     pub tab: Arc<Tab>,
     /// Every tab.
     pub tabs: Arc<Tabs>,
+    /// Who has the hands.
+    pub control: Arc<Control>,
 }
 
 /// What a tool gives.
@@ -142,7 +145,7 @@ async fn act(driver: &Arc<Driver>, tool: &str, class: Class, body: &[u8]) -> Res
     let action = driver.control.admit_tool(class)?;
     let since = driver.control.look();
     let tab = driver.tabs.active_tab().ok_or_else(|| Refused::new(DriverErrorCode::NotFound, "No tab is open."))?;
-    let context = Context { tab, tabs: driver.tabs.clone() };
+    let context = Context { tab, tabs: driver.tabs.clone(), control: driver.control.clone() };
     if class == Class::Change {
         driver.live.acted();
     }

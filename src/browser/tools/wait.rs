@@ -4,7 +4,8 @@ use super::super::error::Refused;
 use super::click::empty;
 use super::element::{Called, world};
 use super::{Context, Done};
-use crate::driver::WaitFor;
+use crate::domain::control::Refusal;
+use crate::driver::{ControlState, WaitFor};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -36,7 +37,17 @@ pub(super) async fn run(context: &Context, arguments: WaitFor) -> Done {
         return Err(Refused::argument("text, gone or url: give at least one").into());
     }
     let deadline = Instant::now() + Duration::from_secs(seconds.unsigned_abs());
+    let mut control = context.control.state.subscribe();
+    // Who waits for what a person does began when the person had the hands already.
+    let held = |state: &ControlState| state.holder.is_some() && !state.pending;
+    let free = !held(&control.borrow_and_update());
     loop {
+        if free {
+            let now = control.borrow_and_update().clone();
+            if held(&now) {
+                return Err(Refused::from(Refusal::Held(Box::new(now))).into());
+            }
+        }
         if holds(context, &arguments).await? {
             return Ok(empty());
         }
@@ -44,7 +55,10 @@ pub(super) async fn run(context: &Context, arguments: WaitFor) -> Done {
             return Err(Refused::failed(format!("The page did not show it within {seconds} s.")).into());
         }
         let pause = async {
-            sleep(EVERY).await;
+            tokio::select! {
+                () = sleep(EVERY) => {}
+                Ok(()) = control.changed(), if free => {}
+            }
             Ok::<(), Refused>(())
         };
         context.unless_dialog(pause).await?;
