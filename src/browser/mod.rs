@@ -31,10 +31,12 @@ use process::Reaper;
 use serde_json::json;
 use server::{Credentials, Server};
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 /// Chromium died.
 pub const EXIT_DIED: u8 = 70;
@@ -43,6 +45,8 @@ pub const EXIT_NOT_STARTED: u8 = 71;
 /// The flags, the Secret or the installed browser do not fit.
 pub const EXIT_SETUP: u8 = 78;
 
+/// How long calls in progress may take to be answered when Chromium has died.
+const LAST_WORDS: Duration = Duration::from_secs(3);
 /// Where the kubelet looks for the last words of a container.
 const TERMINATION_LOG: &str = "/dev/termination-log";
 
@@ -99,11 +103,12 @@ async fn serve(args: BrowserArgs) -> Result<(), u8> {
         tokio::spawn(driver.control.clone().run(stop.clone())),
         tokio::spawn(live::cast(driver.live.clone(), driver.tabs.clone(), stop.clone())),
     ];
-    let serving = server.run(driver.clone(), stop.clone());
+    let end = stop.child_token();
+    let mut serving = tokio::spawn(server.run(driver.clone(), end.clone()));
     // Said at once: to end what Chromium left takes a moment. What dies after the order to stop dies of it.
     let died = |end: String| if stop.is_cancelled() { Ok(()) } else { Err(fail(EXIT_DIED, format!("Chromium died: {end}"))) };
     let result = tokio::select! {
-        served = serving => served.map_err(setup),
+        served = &mut serving => served.map_err(io::Error::other).flatten().map_err(setup),
         end = process.ended() => died(launch::told(end)),
         // The pipe closes a moment before the process is reaped.
         () = driver.cdp.closed() => died(launch::ended(&process).await),
@@ -111,7 +116,14 @@ async fn serve(args: BrowserArgs) -> Result<(), u8> {
     for task in tasks {
         task.abort();
     }
-    process.stop().await;
+    end.cancel();
+    // Who waits for Chromium's answer is told that it is gone, before the connection goes as well.
+    let served = async {
+        if !serving.is_finished() {
+            drop(timeout(LAST_WORDS, serving).await);
+        }
+    };
+    tokio::join!(process.stop(), served);
     drop(home);
     result
 }

@@ -143,6 +143,25 @@ async fn a_call_under_way_when_the_renderer_dies_ends_within_a_second() {
 }
 
 #[tokio::test]
+async fn calls_under_way_when_chromium_dies_are_told_so() {
+    let site = Site::start(&[("/", "<h1>here</h1>")]).await;
+    for flavour in BOTH {
+        let mut browser = Browser::at(flavour, &site.url("/")).await;
+        let chromium = browser.chromium();
+        let wait = json!({ "text": "never", "timeout_seconds": 300 });
+        let killing = async {
+            browser.until("the page", |state| !state.tabs.is_empty()).await;
+            signal(chromium, Signal::SIGKILL);
+        };
+        let (one, two, ()) = tokio::join!(browser.tool("wait_for", &wait), browser.tool("wait_for", &wait), killing);
+        for answer in [one, two] {
+            assert_eq!(answer.unwrap_err()["code"], "BROWSER_GONE", "{flavour}");
+        }
+        assert_eq!(browser.ended(SOON).await.code(), Some(70), "{flavour}");
+    }
+}
+
+#[tokio::test]
 async fn only_bearers_of_the_token_are_served() {
     let browser = Browser::start(SHELL).await;
     for token in [None, Some(""), Some("a-token-of-the-session-012345678"), Some("a-token-of-the-session-01234567890")] {
