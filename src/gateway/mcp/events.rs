@@ -5,23 +5,41 @@ use futures::StreamExt as _;
 use rand::RngExt as _;
 use rmcp::model::ServerJsonRpcMessage;
 use rmcp::transport::streamable_http_server::session::{EventId, EventStore, EventStoreError, EventStream, ServerSseMessage};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How long a stream is kept after its last event.
+/// How long a stream is kept after its end.
 const KEPT: Duration = Duration::from_mins(10);
+/// A stream without an end is kept for this long after its last event: longer than any call waits.
+const UNENDED: Duration = Duration::from_hours(24);
+/// How often what is too old is looked for.
+const TIDY: Duration = Duration::from_mins(1);
 /// The most events of one stream; the oldest ones, which are progress, go first.
 const EVENTS: usize = 64;
-/// The most streams.
-const STREAMS: usize = 4096;
+
+/// How much is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Streams.
+    pub streams: usize,
+    /// Bytes of all events together.
+    pub bytes: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { streams: 4096, bytes: 16 << 20 }
+    }
+}
 
 struct Log {
     /// The number of the first event that is kept.
     first: usize,
-    events: Vec<ServerSseMessage>,
+    events: VecDeque<(ServerSseMessage, usize)>,
+    bytes: usize,
     last_at: Instant,
     ended: bool,
     grown: watch::Sender<usize>,
@@ -29,18 +47,59 @@ struct Log {
 
 impl Default for Log {
     fn default() -> Self {
-        Self { first: 0, events: Vec::new(), last_at: Instant::now(), ended: false, grown: watch::Sender::new(0) }
+        Self { first: 0, events: VecDeque::new(), bytes: 0, last_at: Instant::now(), ended: false, grown: watch::Sender::new(0) }
     }
 }
 
-type Logs = Arc<Mutex<HashMap<String, Log>>>;
+impl Log {
+    fn after(&self) -> usize {
+        self.first + self.events.len()
+    }
+}
+
+#[derive(Default)]
+struct Inner {
+    logs: HashMap<String, Log>,
+    /// The library's stream ids, and ours.
+    names: HashMap<String, String>,
+    bytes: usize,
+    tidied: Option<Instant>,
+}
+
+impl Inner {
+    /// Drops what is too old, and then the oldest until there is room, those first whose call has ended.
+    fn tidy(&mut self, room: Room) {
+        let now = Instant::now();
+        let full = self.logs.len() >= room.streams || self.bytes > room.bytes;
+        if !full && self.tidied.is_some_and(|at| now.duration_since(at) < TIDY) {
+            return;
+        }
+        self.tidied = Some(now);
+        self.logs.retain(|_, log| now.duration_since(log.last_at) < if log.ended { KEPT } else { UNENDED });
+        if full {
+            let mut oldest: Vec<(bool, Instant, String)> =
+                self.logs.iter().map(|(name, log)| (!log.ended, log.last_at, name.clone())).collect();
+            oldest.sort();
+            let mut bytes: usize = self.logs.values().map(|log| log.bytes).sum();
+            for (_, _, name) in oldest {
+                // Some more than is needed, so that this is not done for every event.
+                if self.logs.len() < room.streams - room.streams / 8 && bytes <= room.bytes - room.bytes / 8 {
+                    break;
+                }
+                bytes -= self.logs.remove(&name).map_or(0, |log| log.bytes);
+            }
+        }
+        self.bytes = self.logs.values().map(|log| log.bytes).sum();
+        let logs = &self.logs;
+        self.names.retain(|_, name| logs.contains_key(name));
+    }
+}
 
 /// A bounded store in memory. Ids can't be guessed: they name a stream by a random part of their own.
 #[derive(Clone, Default)]
 pub struct Events {
-    logs: Logs,
-    /// The library's stream ids, and ours.
-    names: Arc<Mutex<HashMap<String, String>>>,
+    inner: Arc<Mutex<Inner>>,
+    room: Room,
 }
 
 /// The id of an event that is not kept.
@@ -49,46 +108,42 @@ pub struct Events {
 struct Gone;
 
 impl Events {
-    fn name(&self, stream: &str) -> String {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        names.entry(stream.to_owned()).or_insert_with(|| format!("{:032x}", rand::rng().random::<u128>())).clone()
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn store(&self, stream: &str, event: &ServerSseMessage) -> String {
-        let name = self.name(stream);
-        let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
-        if logs.len() >= STREAMS || logs.values().any(|log| log.last_at.elapsed() > KEPT * 2) {
-            logs.retain(|_, log| log.last_at.elapsed() < KEPT || !log.ended);
-            let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-            names.retain(|_, name| logs.contains_key(name));
-            names.insert(stream.to_owned(), name.clone());
-        }
-        let log = logs.entry(name.clone()).or_default();
-        let number = log.first + log.events.len();
+        let size = size(event);
+        let mut inner = self.lock();
+        inner.tidy(self.room);
+        let name = inner.names.entry(stream.to_owned()).or_insert_with(|| format!("{:032x}", rand::rng().random::<u128>())).clone();
+        let log = inner.logs.entry(name.clone()).or_default();
+        let number = log.after();
         let id = format!("{name}-{number}");
         let mut event = event.clone();
         event.event_id = Some(id.clone());
         log.ended = matches!(event.message.as_deref(), Some(ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_)));
-        log.events.push(event);
-        if log.events.len() > EVENTS {
-            log.events.remove(0);
-            log.first += 1;
-        }
+        log.events.push_back((event, size));
+        log.bytes += size;
+        let dropped = if log.events.len() > EVENTS { log.events.pop_front().map(|(_, size)| size) } else { None };
+        log.bytes -= dropped.unwrap_or_default();
+        log.first += usize::from(dropped.is_some());
         log.last_at = Instant::now();
         log.grown.send_replace(number + 1);
+        inner.bytes = inner.bytes + size - dropped.unwrap_or_default();
         id
     }
 
     /// The events from `next` on, and whether no more will come.
     fn from(&self, name: &str, next: usize) -> Option<(Vec<ServerSseMessage>, usize, bool)> {
-        let logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
-        let log = logs.get(name)?;
+        let inner = self.lock();
+        let log = inner.logs.get(name)?;
         let skip = next.saturating_sub(log.first);
-        Some((log.events.iter().skip(skip).cloned().collect(), log.first + log.events.len(), log.ended))
+        Some((log.events.iter().skip(skip).map(|(event, _)| event.clone()).collect(), log.after(), log.ended))
     }
 
     fn grown(&self, name: &str) -> Option<watch::Receiver<usize>> {
-        self.logs.lock().unwrap_or_else(PoisonError::into_inner).get(name).map(|log| log.grown.subscribe())
+        self.lock().logs.get(name).map(|log| log.grown.subscribe())
     }
 
     /// Everything after the event, and then what comes, to the end of the call.
@@ -111,6 +166,27 @@ impl Events {
         });
         Some(Box::pin(sync_stream(batches.flatten().boxed())))
     }
+}
+
+/// What an event takes, in bytes: a picture's megabytes, mostly.
+fn size(event: &ServerSseMessage) -> usize {
+    #[derive(Default)]
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count::default();
+    if let Some(message) = event.message.as_deref() {
+        // Counting can't fail.
+        drop(serde_json::to_writer(&mut count, message));
+    }
+    count.0 + 256
 }
 
 /// The library wants streams that can be shared between threads; this one hands its events through a bounded channel.
@@ -188,5 +264,56 @@ mod tests {
         let replayed = ids(store.replay(&mine).unwrap()).await;
         assert_eq!((replayed.len(), replayed.last()), (EVENTS, Some(&last)));
         assert!(store.replay("nonsense").is_none() && store.replay("0123-1").is_none() && store.replay("").is_none());
+    }
+
+    fn big() -> ServerSseMessage {
+        let error = JsonRpcError::new(Some(RequestId::Number(1)), ErrorData::internal_error("x".repeat(10_000), None));
+        ServerSseMessage::from_message(ServerJsonRpcMessage::Error(error))
+    }
+
+    #[tokio::test]
+    async fn big_answers_go_before_what_still_waits() {
+        let store = Events { room: Room { streams: 1000, bytes: 100_000 }, ..Events::default() };
+        let waiting = store.store("waiting", &progress());
+        for n in 0..500 {
+            store.store(&format!("picture {n}"), &big());
+            assert!(store.lock().bytes <= 115_000, "{}", store.lock().bytes);
+        }
+        let newest = store.store("newest", &big());
+        assert!(store.replay(&waiting).is_some() && store.replay(&newest).is_some());
+        let inner = store.lock();
+        assert!(inner.logs.len() < 12 && inner.names.len() == inner.logs.len(), "{} logs", inner.logs.len());
+        assert_eq!(inner.bytes, inner.logs.values().map(|log| log.bytes).sum::<usize>());
+    }
+
+    #[test]
+    fn streams_without_an_end_are_bounded_too() {
+        let store = Events { room: Room { streams: 100, bytes: 1 << 20 }, ..Events::default() };
+        for n in 0..1000 {
+            store.store(&format!("s{n}"), &progress());
+        }
+        let inner = store.lock();
+        assert!(inner.logs.len() <= 101 && inner.names.len() == inner.logs.len(), "{} logs", inner.logs.len());
+    }
+
+    #[tokio::test]
+    async fn what_is_old_goes_by_itself() {
+        let store = Events::default();
+        let age = |stream: &str, by: Duration| {
+            let mut inner = store.lock();
+            let name = inner.names[stream].clone();
+            inner.logs.get_mut(&name).unwrap().last_at = Instant::now().checked_sub(by).unwrap();
+            inner.tidied = None;
+        };
+        store.store("ended", &end());
+        let waiting = store.store("waiting", &progress());
+        age("ended", KEPT);
+        age("waiting", KEPT);
+        store.store("new", &progress());
+        assert!(store.replay(&waiting).is_some());
+        assert_eq!(store.lock().logs.len(), 2);
+        age("waiting", UNENDED);
+        store.store("new", &progress());
+        assert_eq!(store.lock().logs.len(), 1);
     }
 }
