@@ -9,6 +9,7 @@ pub mod decisions;
 pub mod driver_client;
 pub mod hub;
 pub mod keys;
+mod listen;
 pub mod live;
 pub mod mcp;
 pub mod metrics;
@@ -45,6 +46,15 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }
 
+/// Whether it can be the name of an object or a namespace. The client writes names into paths as they are, so what is none
+/// must get no further.
+fn is_name(text: &str) -> bool {
+    let inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.');
+    let edge = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let bytes = text.as_bytes();
+    bytes.len() <= 253 && bytes.iter().all(inner) && bytes.first().is_some_and(edge) && bytes.last().is_some_and(edge)
+}
+
 /// What the API server said, short enough for a log line and without the object's content.
 fn brief(error: &kube::Error) -> String {
     let text = match error {
@@ -58,4 +68,29 @@ fn brief(error: &kube::Error) -> String {
         }
     };
     text.chars().take(300).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_name;
+
+    #[test]
+    fn names_are_names_and_no_paths() {
+        for (text, want) in [
+            ("a-1", true),
+            ("default", true),
+            ("a.b", true),
+            ("", false),
+            ("A", false),
+            ("..", false),
+            ("a/status", false),
+            ("a?dryRun=All", false),
+            ("a%2fb", false),
+            ("-a", false),
+            ("a\n", false),
+            (&"a".repeat(254), false),
+        ] {
+            assert_eq!(is_name(text), want, "{text:?}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ use super::canary::Canary;
 use super::driver_client::Drivers;
 use super::hub::Hub;
 use super::keys::{Keys, KeysError};
+use super::listen::{self, Limits};
 use super::metrics::GatewayMetrics;
 use super::process_lease::ProcessLease;
 use super::requests::attachments::Attachments;
@@ -15,7 +16,6 @@ use crate::runtime::admin::{self, Readiness};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::shutdown;
 use axum::Router;
-use axum::serve::ListenerExt as _;
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,6 +25,8 @@ use tokio_util::task::TaskTracker;
 
 /// How long running calls get to end after the process was told to stop.
 const DRAIN: Duration = Duration::from_secs(20);
+/// How long the API server may take for what a start needs.
+const ASKING: Duration = Duration::from_secs(30);
 /// How often to look whether the canary is due in a namespace that has requests.
 const CANARY: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_secs(2);
@@ -62,9 +64,12 @@ pub enum RunError {
     /// Standard input and output.
     #[error(transparent)]
     Stdio(#[from] mcp::StdioError),
-    /// Serving broke off.
-    #[error("serving failed: {0}")]
-    Serve(#[from] std::io::Error),
+    /// The system.
+    #[error("no signal can be waited for: {0}")]
+    Signals(#[from] std::io::Error),
+    /// It took too long.
+    #[error("the API server did not answer within {} s: look whether it runs", ASKING.as_secs())]
+    Silent,
 }
 
 /// Runs until it is told to stop.
@@ -74,14 +79,15 @@ pub async fn run(args: GatewayArgs) -> Result<(), RunError> {
     if settings.transport == Transport::Stdio {
         return run_stdio(settings, stop).await;
     }
-    let listener = listen("--listen", args.listen).await?;
+    let listener = bind("--listen", args.listen).await?;
     // Bound early, so that a taken port is told before anything is written.
-    drop(listen("--admin-listen", args.admin_listen).await?);
+    drop(bind("--admin-listen", args.admin_listen).await?);
     let client = kube::Client::try_default().await.map_err(|error| RunError::Cluster(error.to_string()))?;
     let metrics = Metrics::default();
-    let keys = Keys::load(client.clone(), &settings.system_namespace).await?;
+    let keys = in_time(Keys::load(client.clone(), &settings.system_namespace)).await??;
     let gateway = assemble(client, settings, keys, GatewayMetrics::register(&metrics), stop.clone());
-    gateway.process.create().await.map_err(|error| RunError::Refused { what: "the Lease of this process", why: super::brief(&error) })?;
+    let created = in_time(gateway.process.create()).await?;
+    created.map_err(|error| RunError::Refused { what: "the Lease of this process", why: super::brief(&error) })?;
 
     // Background work outlives the stop signal by the drain: waits that end still look at the mirror and the Lease.
     let background = CancellationToken::new();
@@ -97,14 +103,14 @@ pub async fn run(args: GatewayArgs) -> Result<(), RunError> {
     let admin = tokio::spawn(admin::serve(args.admin_listen, metrics, readiness, background.clone()));
     tracing::info!(address = %args.listen, process = gateway.process.name(), "serving");
 
-    let served = serve(&gateway, &site, listener).await;
+    serve(&gateway, &site, listener).await;
     background.cancel();
     tasks.close();
     tasks.wait().await;
     if let Ok(Err(error)) = admin.await {
         tracing::warn!(%error, "the admin port failed");
     }
-    served
+    Ok(())
 }
 
 /// Serves one local client over standard input and output, as the user of the kubeconfig.
@@ -142,12 +148,16 @@ pub fn assemble(client: kube::Client, settings: Settings, keys: Keys, metrics: G
     })
 }
 
-async fn listen(flag: &'static str, address: SocketAddr) -> Result<tokio::net::TcpListener, RunError> {
+async fn in_time<T>(asked: impl Future<Output = T>) -> Result<T, RunError> {
+    tokio::time::timeout(ASKING, asked).await.map_err(|_| RunError::Silent)
+}
+
+async fn bind(flag: &'static str, address: SocketAddr) -> Result<tokio::net::TcpListener, RunError> {
     tokio::net::TcpListener::bind(address).await.map_err(|why| RunError::Listen { flag, address, why })
 }
 
 /// Serves until stopped; then announces the end, lets running calls end, and cuts what is left after the drain.
-async fn serve(gateway: &Shared, site: &dashboard::Site, listener: tokio::net::TcpListener) -> Result<(), RunError> {
+async fn serve(gateway: &Shared, site: &dashboard::Site, listener: tokio::net::TcpListener) {
     let cut = CancellationToken::new();
     let router = router(gateway, site, &cut);
     let announced = CancellationToken::new();
@@ -160,30 +170,17 @@ async fn serve(gateway: &Shared, site: &dashboard::Site, listener: tokio::net::T
             announced.cancel();
         })
     };
-    let listener = listener.tap_io(|stream| {
-        // Progress and answers are small and leave at once.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection could not be set up");
-        }
-    });
-    let serving = axum::serve(listener, router).with_graceful_shutdown({
-        let announced = announced.clone();
-        async move { announced.cancelled().await }
-    });
+    let serving = listen::serve(listener, router, Limits::default(), announced.clone());
     let drained = async {
         announced.cancelled().await;
         tokio::time::sleep(DRAIN).await;
     };
-    let result = tokio::select! {
-        result = async { serving.await } => result,
-        () = drained => {
-            tracing::warn!("some calls did not end in time");
-            Ok(())
-        }
-    };
+    tokio::select! {
+        () = serving => {}
+        () = drained => tracing::warn!("some calls did not end in time"),
+    }
     cut.cancel();
     announcing.abort();
-    Ok(result?)
 }
 
 /// Every route of the service port. `cut` is cancelled when the drain is over.

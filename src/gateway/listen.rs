@@ -1,0 +1,220 @@
+//! Accepts the connections of the service port. None is held for a peer that says nothing, or that is not there any more: a
+//! client that vanished without a word must be seen as gone, since a request waits only for so long for it to come back.
+
+use axum::Router;
+use axum::body::Body;
+use http::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use nix::sys::socket::{setsockopt, sockopt};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Sleep;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
+
+/// What a peer has to keep.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// A request's head must arrive within this, and so must the next one: longer than proxies keep idle connections.
+    pub head: Duration,
+    /// A peer that acknowledges nothing for this long is gone.
+    pub gone: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { head: Duration::from_secs(75), gone: Duration::from_mins(1) }
+    }
+}
+
+/// After a failed accept, which is the lack of file descriptors mostly.
+const PAUSE: Duration = Duration::from_millis(200);
+/// More than the open requests of an installation, on one connection of a proxy.
+const STREAMS: u32 = 1024;
+/// What tells HTTP/2 from HTTP/1.1.
+const PREFACE: usize = 24;
+
+/// Serves until the token is cancelled, and then until the running calls have ended.
+pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: CancellationToken) {
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                connections.spawn(connection(stream, router.clone(), limits, stop.clone()));
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) => {}
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    connections.close();
+    connections.wait().await;
+}
+
+async fn connection(stream: TcpStream, router: Router, limits: Limits, stop: CancellationToken) {
+    if let Err(error) = prepare(&stream, limits) {
+        tracing::debug!(%error, "a connection could not be set up");
+    }
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head);
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(limits.gone / 3).keep_alive_timeout(limits.gone / 3);
+    // WebSockets over HTTP/2 begin with it.
+    builder.http2().max_concurrent_streams(STREAMS).enable_connect_protocol();
+    let io = TokioIo::new(Begins { stream, read: 0, within: Box::pin(tokio::time::sleep(limits.head)) });
+    let service = TowerToHyperService::new(router.map_request(|request: Request<Incoming>| request.map(Body::new)));
+    let mut serving = std::pin::pin!(builder.serve_connection_with_upgrades(io, service));
+    let ended = tokio::select! {
+        ended = serving.as_mut() => ended,
+        () = stop.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::trace!(%error, "a connection ended");
+    }
+}
+
+/// Small messages leave at once, and a peer that is gone is noticed.
+fn prepare(stream: &TcpStream, limits: Limits) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let seconds = u32::try_from(limits.gone.as_secs() / 3).unwrap_or(u32::MAX).max(1);
+    setsockopt(stream, sockopt::KeepAlive, &true)?;
+    setsockopt(stream, sockopt::TcpKeepIdle, &seconds)?;
+    setsockopt(stream, sockopt::TcpKeepInterval, &seconds)?;
+    setsockopt(stream, sockopt::TcpKeepCount, &2)?;
+    setsockopt(stream, sockopt::TcpUserTimeout, &u32::try_from(limits.gone.as_millis()).unwrap_or(u32::MAX))?;
+    Ok(())
+}
+
+/// A stream whose first bytes must come in time: before them there is no protocol yet that could have a limit.
+struct Begins {
+    stream: TcpStream,
+    read: usize,
+    within: Pin<Box<Sleep>>,
+}
+
+impl AsyncRead for Begins {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.read = self.read.saturating_add(buffer.filled().len() - before);
+        if polled.is_pending() && self.read < PREFACE && self.within.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Begins {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::routing::get;
+    use std::net::SocketAddr;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    const WITHIN: Duration = Duration::from_secs(20);
+
+    async fn start(head: Duration) -> (SocketAddr, CancellationToken, tokio::task::JoinHandle<()>) {
+        let slow = get(|| async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            "done"
+        });
+        let router = Router::new().route("/", get(|| async { "hello" })).route("/slow", slow);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let limits = Limits { head, ..Limits::default() };
+        let serving = tokio::spawn(serve(listener, router, limits, stop.clone()));
+        (address, stop, serving)
+    }
+
+    async fn all_of(stream: &mut TcpStream) -> String {
+        let mut text = String::new();
+        tokio::time::timeout(WITHIN, stream.read_to_string(&mut text)).await.expect("the server ends it in time").unwrap();
+        text
+    }
+
+    #[tokio::test]
+    async fn who_does_not_finish_a_head_is_let_go() {
+        let (address, _stop, _) = start(Duration::from_millis(200)).await;
+        for begun in [&b""[..], b"P", b"POST /", b"POST / HTTP/1.1\r\nhost: localhost\r\n", b"PRI * HTTP/2.0\r\n"] {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(begun).await.unwrap();
+            let said = all_of(&mut stream).await;
+            assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{begun:?}: {said}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_slow_answer_outlives_the_limit_of_the_head() {
+        let (address, _stop, _) = start(Duration::from_millis(200)).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /slow HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
+        assert!(all_of(&mut stream).await.ends_with("done"));
+    }
+
+    #[tokio::test]
+    async fn a_stop_lets_running_calls_end_and_takes_no_others() {
+        let (address, stop, serving) = start(Duration::from_secs(60)).await;
+        let mut running = TcpStream::connect(address).await.unwrap();
+        running.write_all(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        let mut idle = TcpStream::connect(address).await.unwrap();
+        idle.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        let mut first = [0; 12];
+        idle.read_exact(&mut first).await.unwrap();
+        stop.cancel();
+        assert!(all_of(&mut running).await.ends_with("done"));
+        all_of(&mut idle).await;
+        tokio::time::timeout(WITHIN, serving).await.expect("an end").unwrap();
+        assert!(TcpStream::connect(address).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_is_gone_is_noticed_by_the_system() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (_client, accepted) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        let (stream, _) = accepted.unwrap();
+        prepare(&stream, Limits::default()).unwrap();
+        assert_eq!(nix::sys::socket::getsockopt(&stream, sockopt::TcpUserTimeout).unwrap(), 60_000);
+        assert!(nix::sys::socket::getsockopt(&stream, sockopt::KeepAlive).unwrap());
+        assert!(stream.nodelay().unwrap());
+    }
+}
