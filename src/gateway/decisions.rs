@@ -124,6 +124,9 @@ async fn try_act(
 ) -> Result<AttentionRequest, DecisionError> {
     let api: Api<AttentionRequest> = Api::namespaced(gateway.client.clone(), namespace);
     let not_found = || DecisionError::NotFound { namespace: namespace.to_owned(), name: name.to_owned() };
+    if !super::is_name(namespace) || !super::is_name(name) {
+        return Err(not_found());
+    }
     for _ in 0..TRIES {
         let current = match tokio::time::timeout(ASKING, api.get_opt(name)).await {
             Ok(Ok(Some(current))) => current,

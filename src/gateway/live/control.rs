@@ -8,6 +8,7 @@ use crate::gateway::auth::Principal;
 use crate::gateway::dashboard::{Site, model};
 use crate::gateway::decisions::{self, Action, Answer, DecisionError, Rights};
 use crate::gateway::driver_client::{Driver, DriverFailure};
+use crate::gateway::is_name;
 use crate::gateway::rest::{Caller, Problem};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
@@ -102,6 +103,9 @@ pub async fn entitled(site: &Site, who: &Principal, session: &BrowserSession, re
 
 /// The request as the API server has it this moment; `None`: it is gone.
 pub async fn look(site: &Site, namespace: &str, name: &str) -> Result<Option<AttentionRequest>, Problem> {
+    if !is_name(name) {
+        return Ok(None);
+    }
     let api: Api<AttentionRequest> = Api::namespaced(site.gateway.client.clone(), namespace);
     match tokio::time::timeout(LOOK, api.get_opt(name)).await {
         Ok(Ok(found)) => Ok(found),

@@ -6,6 +6,7 @@ use crate::gateway::auth::Principal;
 use crate::gateway::dashboard::model::Request;
 use crate::gateway::dashboard::{Site, rights};
 use crate::gateway::decisions::{self, Action, Answer};
+use crate::gateway::is_name;
 use crate::gateway::live::control;
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
@@ -252,10 +253,14 @@ async fn read(site: &Site, who: &Principal, namespace: &str, name: &str) -> Resu
 
 /// The mirror may be late: a request that it lacks may be there.
 pub async fn fetch(site: &Site, namespace: &str, name: &str) -> Result<Arc<AttentionRequest>, Problem> {
+    let not_found = || Problem::not_found(format!("there is no attention request {namespace}/{name}"));
+    if !is_name(namespace) || !is_name(name) {
+        return Err(not_found());
+    }
     let api: Api<AttentionRequest> = Api::namespaced(site.gateway.client.clone(), namespace);
     match tokio::time::timeout(ASKING, api.get_opt(name)).await {
         Ok(Ok(Some(found))) => Ok(Arc::new(found)),
-        Ok(Ok(None)) => Err(Problem::not_found(format!("there is no attention request {namespace}/{name}"))),
+        Ok(Ok(None)) => Err(not_found()),
         Ok(Err(_)) | Err(_) => Err(Problem::unavailable("the API server did not answer: try again")),
     }
 }
