@@ -59,8 +59,19 @@ async fn a_session_id_is_its_owners_and_ends_when_it_is_ended() {
     let thief = Mcp { token: world.plane.token("agent-2"), ..agent.clone() };
     assert_eq!(thief.post(list.clone(), &[]).await.status(), StatusCode::NOT_FOUND);
     assert_eq!(thief.at(world.port(1)).post(list.clone(), &[]).await.status(), StatusCode::NOT_FOUND);
-    assert!(agent.send("DELETE", String::new(), &[]).await.status().is_success());
+    assert_eq!(thief.send("DELETE", "", &[]).await.status(), StatusCode::NOT_FOUND, "nobody ends another's");
+    assert!(agent.post(list.clone(), &[]).await.status().is_success());
+    assert!(agent.send("DELETE", "", &[]).await.status().is_success());
+    // The other replica has the session too, and forgets it as well.
     assert_eq!(agent.post(list.clone(), &[]).await.status(), StatusCode::NOT_FOUND);
+    crate::support::eventually("the end of the session at the other replica", || async {
+        agent.at(world.port(1)).post(list.clone(), &[]).await.status() == StatusCode::NOT_FOUND
+    })
+    .await;
+    // One that starts later knows it at once.
+    let late = world.gateway(&[]);
+    late.ready().await;
+    assert_eq!(agent.at(late.port).post(list.clone(), &[]).await.status(), StatusCode::NOT_FOUND);
     let forged = Mcp { session: Some("c29tZXRoaW5nLWVsc2U".into()), ..agent.clone() };
     assert_eq!(forged.post(list, &[]).await.status(), StatusCode::NOT_FOUND);
 }

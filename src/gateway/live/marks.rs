@@ -1,6 +1,7 @@
 //! What can be used once, across all replicas: a Lease in Beckon's own namespace. Creating one marks a ticket as used, since
 //! only one create of a name succeeds; a login link is a Lease with its owner sealed inside, and using it is one write that
-//! quotes the resource version, which only one can win. Old ones are swept.
+//! quotes the resource version, which only one can win. The end of an MCP session is such a mark too: it happens once. Old ones
+//! are swept.
 
 use crate::gateway::MANAGER;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -28,14 +29,29 @@ pub enum Mark {
     Ticket,
     /// A one-time login link.
     Link,
+    /// An MCP session that its client has ended.
+    EndedSession,
 }
 
 impl Mark {
+    const ALL: [Self; 3] = [Self::Ticket, Self::Link, Self::EndedSession];
+
     const fn role(self) -> &'static str {
         match self {
             Self::Ticket => "used-ticket",
             Self::Link => "login-link",
+            Self::EndedSession => "ended-session",
         }
+    }
+
+    /// The name of the Lease of one mark.
+    pub fn name(self, id: &str) -> String {
+        format!("beckon-{}-{id}", self.role())
+    }
+
+    /// The labels of all marks of this kind.
+    pub fn selector(self) -> String {
+        format!("{ROLE}={}", self.role())
     }
 }
 
@@ -62,7 +78,7 @@ impl Marks {
         annotations.extend(sealed.map(|sealed| (SEALED.to_owned(), sealed.to_owned())));
         let lease = Lease {
             metadata: ObjectMeta {
-                name: Some(name(mark, id)),
+                name: Some(mark.name(id)),
                 labels: Some(BTreeMap::from([(ROLE.to_owned(), mark.role().to_owned())])),
                 annotations: Some(annotations),
                 ..ObjectMeta::default()
@@ -76,6 +92,11 @@ impl Marks {
         }
     }
 
+    /// Whether there is such a mark, over or not.
+    pub async fn exists(&self, mark: Mark, id: &str) -> Result<bool, MarkError> {
+        Ok(bounded(self.api.get_opt(&mark.name(id))).await?.is_some())
+    }
+
     /// What was sealed into a mark that is there, not over and not used.
     pub async fn peek(&self, mark: Mark, id: &str, now: Timestamp) -> Result<Option<String>, MarkError> {
         Ok(self.usable(mark, id, now).await?.map(|(_, sealed)| sealed))
@@ -86,7 +107,7 @@ impl Marks {
         let Some((version, sealed)) = self.usable(mark, id, now).await? else { return Ok(None) };
         let used = json!({"metadata": {"resourceVersion": version, "annotations": {USED: "true", SEALED: null}}});
         let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-        match bounded(self.api.patch(&name(mark, id), &params, &Patch::Merge(used))).await {
+        match bounded(self.api.patch(&mark.name(id), &params, &Patch::Merge(used))).await {
             Ok(_) => Ok(Some(sealed)),
             Err(Failure::Api(404 | 409)) => Ok(None),
             Err(failure) => Err(failure.into()),
@@ -94,7 +115,7 @@ impl Marks {
     }
 
     async fn usable(&self, mark: Mark, id: &str, now: Timestamp) -> Result<Option<(String, String)>, MarkError> {
-        let Some(lease) = bounded(self.api.get_opt(&name(mark, id))).await? else { return Ok(None) };
+        let Some(lease) = bounded(self.api.get_opt(&mark.name(id))).await? else { return Ok(None) };
         let annotations = lease.annotations();
         let over = expires(&lease).is_none_or(|end| now >= end) || annotations.contains_key(USED);
         Ok(lease.resource_version().zip(annotations.get(SEALED).cloned()).filter(|_| !over))
@@ -103,8 +124,8 @@ impl Marks {
     /// Deletes marks that are over.
     pub async fn sweep(&self, now: Timestamp) -> Result<usize, MarkError> {
         let mut swept = 0;
-        for mark in [Mark::Ticket, Mark::Link] {
-            let old = bounded(self.api.list(&ListParams::default().labels(&format!("{ROLE}={}", mark.role())).limit(SWEEP))).await?;
+        for mark in Mark::ALL {
+            let old = bounded(self.api.list(&ListParams::default().labels(&mark.selector()).limit(SWEEP))).await?;
             for lease in old {
                 let over = expires(&lease).and_then(|end| end.saturating_add(SLACK).ok()).is_none_or(|end| now >= end);
                 if over {
@@ -119,10 +140,6 @@ impl Marks {
         }
         Ok(swept)
     }
-}
-
-fn name(mark: Mark, id: &str) -> String {
-    format!("beckon-{}-{id}", mark.role())
 }
 
 fn expires(lease: &Lease) -> Option<Timestamp> {

@@ -4,6 +4,7 @@
 //! session up that another one started, and nobody can use another's.
 
 use super::busy::Busy;
+use super::ended::Ended;
 use crate::gateway::auth::Principal;
 use crate::gateway::keys::Keys;
 use crate::runtime::clock;
@@ -24,13 +25,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// How long a session can be taken up by another replica, in seconds.
 const GOOD_FOR: i64 = 7 * 24 * 3600;
 /// A session without a call for this long is let go; its next call takes it up again.
 const IDLE: Duration = Duration::from_mins(30);
-/// The most ended sessions that are remembered as ended.
-const ENDED: usize = 10_000;
+/// The most sessions that are kept at a time. The one that was not used for the longest time is let go first.
+const MOST: usize = 4096;
 const VERSIONS: [ProtocolVersion; 4] =
     [ProtocolVersion::V_2024_11_05, ProtocolVersion::V_2025_03_26, ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25];
 
@@ -103,17 +105,17 @@ pub struct Manager {
     inner: LocalSessionManager,
     ids: Ids,
     used: Mutex<HashMap<SessionId, Instant>>,
-    ended: Mutex<HashMap<SessionId, Instant>>,
+    ended: Ended,
     busy: Busy,
 }
 
 impl Manager {
     /// `events` keeps what a client missed while its stream was cut.
-    pub fn new(ids: Ids, events: Arc<dyn EventStore>, busy: Busy) -> Self {
+    pub fn new(ids: Ids, events: Arc<dyn EventStore>, ended: Ended, busy: Busy) -> Self {
         let mut inner = LocalSessionManager::default().with_event_store(events);
         // The library's own idle limit ends sessions with a call in flight.
         inner.session_config.keep_alive = None;
-        Self { inner, ids, used: Mutex::default(), ended: Mutex::default(), busy }
+        Self { inner, ids, used: Mutex::default(), ended, busy }
     }
 
     fn touch(&self, id: &SessionId) {
@@ -122,32 +124,65 @@ impl Manager {
 
     /// Lets sessions go that were not used for long. A call that waits has its own stream, and uses its session by being read.
     pub async fn reap(&self) {
-        let idle: Vec<SessionId> = {
+        self.let_go(|id, at| at.elapsed() > IDLE && !self.busy.any(id)).await;
+    }
+
+    /// Learns of sessions that end elsewhere, and lets them go, until the token is cancelled.
+    pub async fn follow(&self, stop: CancellationToken) {
+        let told = tokio::sync::Notify::new();
+        let letting_go = async {
+            loop {
+                told.notified().await;
+                self.let_go(|id, _| self.ended.contains(id)).await;
+            }
+        };
+        tokio::select! {
+            () = self.ended.watch(|| told.notify_one(), stop) => {}
+            () = letting_go => {}
+        }
+    }
+
+    /// Makes room for one more.
+    async fn make_room(&self) {
+        let oldest = {
+            let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+            if used.len() < MOST {
+                return;
+            }
+            used.iter().filter(|(id, _)| !self.busy.any(id)).min_by_key(|(_, at)| **at).map(|(id, _)| Arc::clone(id))
+        };
+        if let Some(oldest) = oldest {
+            self.let_go(|id, _| *id == oldest).await;
+        }
+    }
+
+    async fn let_go(&self, which: impl Fn(&SessionId, &Instant) -> bool) {
+        let gone: Vec<SessionId> = {
             let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-            let idle: Vec<SessionId> =
-                used.iter().filter(|(id, at)| at.elapsed() > IDLE && !self.busy.any(id)).map(|(id, _)| Arc::clone(id)).collect();
-            for id in &idle {
+            let gone: Vec<SessionId> = used.iter().filter(|(id, at)| which(id, at)).map(|(id, _)| Arc::clone(id)).collect();
+            for id in &gone {
                 used.remove(id);
             }
-            idle
+            gone
         };
-        for id in idle {
+        for id in gone {
             drop(self.inner.close_session(&id).await);
         }
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.retain(|_, at| at.elapsed() < Duration::from_secs(GOOD_FOR.unsigned_abs()));
     }
 
-    /// The client ended it: no replica that knows so takes it up again.
-    pub fn end(&self, id: &str) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        if ended.len() < ENDED {
-            ended.insert(id.into(), Instant::now());
-        }
+    /// Whether it is a session of the caller, of whichever replica.
+    pub fn is_mine(&self, id: &str) -> bool {
+        CALLER.try_with(|(who, _)| self.ids.read(id, who, clock::now()).is_some()).unwrap_or(false)
     }
 
-    fn is_ended(&self, id: &str) -> bool {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).contains_key(id)
+    /// Whether its client has ended it, as far as is known here.
+    pub fn has_ended(&self, id: &str) -> bool {
+        self.ended.contains(id)
+    }
+
+    /// The client ended it: no replica takes it up again.
+    pub async fn end(&self, id: &str) {
+        self.ended.add(id).await;
     }
 }
 
@@ -173,6 +208,7 @@ impl SessionManager for Manager {
         let id =
             CALLER.try_with(|(who, version)| self.ids.mint(who, version.as_deref(), clock::now())).map_err(|_| ManagerError::Nobody)?;
         let id: SessionId = id.into();
+        self.make_room().await;
         match self.inner.restore_session(Arc::clone(&id)).await? {
             RestoreOutcome::Restored(transport) => {
                 self.touch(&id);
@@ -189,11 +225,11 @@ impl SessionManager for Manager {
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
         let there = self.inner.has_session(id).await?;
         // A session that is there may still be another's.
-        let mine = CALLER.try_with(|(who, _)| self.ids.read(id, who, clock::now()).is_some()).unwrap_or(false);
-        if there && mine {
+        let good = there && self.is_mine(id) && !self.ended.contains(id);
+        if good {
             self.touch(id);
         }
-        Ok(there && mine)
+        Ok(good)
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
@@ -229,6 +265,7 @@ impl SessionManager for Manager {
     }
 
     async fn restore_session(&self, id: SessionId) -> Result<RestoreOutcome<Self::Transport>, Self::Error> {
+        self.make_room().await;
         self.touch(&id);
         Ok(self.inner.restore_session(id).await?)
     }
@@ -245,24 +282,23 @@ pub struct Store(pub Arc<Manager>);
 #[async_trait::async_trait]
 impl SessionStore for Store {
     async fn load(&self, id: &str) -> Result<Option<SessionState>, SessionStoreError> {
-        if self.0.is_ended(id) {
+        let version = CALLER.try_with(|(who, _)| self.0.ids.read(id, who, clock::now())).ok().flatten();
+        let Some(version) = version else { return Ok(None) };
+        if self.0.ended.is_ended(id).await {
             return Ok(None);
         }
-        let version = CALLER.try_with(|(who, _)| self.0.ids.read(id, who, clock::now())).ok().flatten();
-        Ok(version.map(|version| {
-            let mut params = InitializeRequestParams::default();
-            params.protocol_version = version;
-            params.client_info = Implementation::new("taken-up", "0");
-            SessionState::new(params)
-        }))
+        let mut params = InitializeRequestParams::default();
+        params.protocol_version = version;
+        params.client_info = Implementation::new("taken-up", "0");
+        Ok(Some(SessionState::new(params)))
     }
 
     async fn store(&self, _id: &str, _state: &SessionState) -> Result<(), SessionStoreError> {
         Ok(())
     }
 
-    async fn delete(&self, id: &str) -> Result<(), SessionStoreError> {
-        self.0.end(id);
+    // The layer in front knows whose DELETE it is.
+    async fn delete(&self, _id: &str) -> Result<(), SessionStoreError> {
         Ok(())
     }
 }

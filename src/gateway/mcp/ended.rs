@@ -1,0 +1,114 @@
+//! The MCP sessions that their clients have ended, known to every replica: a mark for each in Beckon's own namespace, watched
+//! by all. A session's id is a signed token, so that without a mark any replica would take an ended one up again.
+
+use crate::gateway::live::{Mark, Marks};
+use crate::k8s::watch;
+use crate::runtime::clock;
+use futures::StreamExt as _;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::SignedDuration;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, ResourceExt as _};
+use sha2::{Digest as _, Sha256};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How long an ended session is remembered. Who ended one does not come back with it; this is for the messages that were on
+/// the way.
+const REMEMBERED: Duration = Duration::from_hours(1);
+/// The most that are remembered. Beyond it only the replica that ended a session knows.
+const MOST: usize = 10_000;
+
+/// Remembers which sessions have ended.
+#[derive(Clone)]
+pub struct Ended {
+    marks: Marks,
+    api: Api<Lease>,
+    /// By the name of the mark; when it was seen.
+    known: Arc<Mutex<HashMap<String, Instant>>>,
+}
+
+impl Ended {
+    /// Knows none yet.
+    pub fn new(client: kube::Client, namespace: &str) -> Self {
+        Self { marks: Marks::new(client.clone(), namespace), api: Api::namespaced(client, namespace), known: Arc::default() }
+    }
+
+    /// The client ended it. When this returns the other replicas are about to know.
+    pub async fn add(&self, session: &str) {
+        if !self.remember(name(session)) {
+            return;
+        }
+        let now = clock::now();
+        let until = SignedDuration::try_from(REMEMBERED).ok().and_then(|long| now.checked_add(long).ok()).unwrap_or(now);
+        if let Err(error) = self.marks.set(Mark::EndedSession, &id(session), until, None).await {
+            tracing::warn!(%error, "the end of an MCP session could not be told to the other gateways");
+        }
+    }
+
+    /// Whether its client ended it, as far as is known here.
+    pub fn contains(&self, session: &str) -> bool {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&name(session)).is_some_and(|at| at.elapsed() < REMEMBERED)
+    }
+
+    /// Whether its client ended it, on whichever replica. Asks: for a session that is about to be taken up.
+    pub async fn is_ended(&self, session: &str) -> bool {
+        if self.contains(session) {
+            return true;
+        }
+        match self.marks.exists(Mark::EndedSession, &id(session)).await {
+            Ok(there) => there,
+            // The mark is for tidiness; the caller's token is what protects.
+            Err(error) => {
+                tracing::debug!(%error, "it could not be asked whether an MCP session has ended");
+                false
+            }
+        }
+    }
+
+    /// Learns of what ends elsewhere, until the token is cancelled. `gone` is told.
+    pub async fn watch(&self, gone: impl Fn() + Send, stop: CancellationToken) {
+        let config = watch::config().labels(&Mark::EndedSession.selector());
+        let mut events = std::pin::pin!(watcher::watcher(self.api.clone(), config).default_backoff());
+        loop {
+            let event = tokio::select! {
+                () = stop.cancelled() => return,
+                event = events.next() => event,
+            };
+            match event {
+                Some(Ok(Event::Apply(lease) | Event::InitApply(lease))) => {
+                    if self.remember(lease.name_any()) {
+                        gone();
+                    }
+                }
+                // What is over is swept; an id is remembered here until its own time is over.
+                Some(Ok(Event::Delete(_) | Event::Init | Event::InitDone)) => {}
+                Some(Err(error)) => tracing::warn!(%error, "the watch of ended MCP sessions failed"),
+                None => return,
+            }
+        }
+    }
+
+    /// Whether it was not known before, and there is room to know it.
+    fn remember(&self, name: String) -> bool {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST {
+            known.retain(|_, at| at.elapsed() < REMEMBERED);
+        }
+        known.len() < MOST && known.insert(name, Instant::now()).is_none()
+    }
+}
+
+/// Who reads the mark does not learn the id.
+fn id(session: &str) -> String {
+    crate::gateway::hex(Sha256::digest(session.as_bytes()).get(..16).unwrap_or_default())
+}
+
+fn name(session: &str) -> String {
+    Mark::EndedSession.name(&id(session))
+}
