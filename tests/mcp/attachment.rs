@@ -1,8 +1,12 @@
 //! Who waits is in the object: attached, polling, cut, back again.
 
+use crate::support::poll_until;
 use crate::world::{World, attached, attachments};
-use kube::ResourceExt as _;
+use beckon::api::v1alpha1::AttentionRequest;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
+use std::time::Duration;
 
 #[tokio::test]
 async fn without_a_token_the_call_answers_pending_and_the_client_counts_as_polling() {
@@ -64,5 +68,67 @@ async fn a_client_that_comes_back_reads_on_also_when_it_was_answered_meanwhile()
         }
         let result = back.structured().await;
         assert_eq!((&result["message"], &result["request_id"]), (&json!("welcome back"), &json!(id)));
+    }
+}
+
+#[tokio::test]
+async fn what_is_taken_out_of_the_object_is_written_again() {
+    let world = World::start(1, &[]).await;
+    let agent = world.modern("agent");
+    let (_, mut events) = agent.start("request_attention", r#"{"mode":"notify","reason":"r"}"#, Some("p")).await;
+    events.progress().await;
+    let name = world.the_request("an attached request", attached).await.name_any();
+    // As after a restored backup, or a write that was lost.
+    let controller: Api<AttentionRequest> = Api::namespaced(world.plane.account("beckon-controller").await, &world.namespace);
+    let before = world.request(&name).await;
+    let patch = json!({"metadata": {"resourceVersion": before.resource_version()}, "status": {"attachments": null}});
+    controller.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await.expect("attachments taken out");
+    world.until(&name, "attached again", |r| attached(r) && r.resource_version() != before.resource_version()).await;
+    world.answer("operator", &name, &json!({"outcome": "Resolved"}));
+    assert_eq!(events.structured().await["status"], "resolved");
+}
+
+/// In whichever phase of its call a client hangs up.
+#[tokio::test]
+async fn a_client_that_hangs_up_does_not_count_as_waiting() {
+    let world = World::start(1, &[]).await;
+    for (era, agent) in [("older", world.legacy("agent").await), ("newer", world.modern("agent"))] {
+        for (phase, token) in
+            [("made", false), ("made", true), ("taken in", false), ("taken in", true), ("attached", false), ("attached", true)]
+        {
+            let reason = format!("{era}, {phase}, {token}");
+            let arguments = json!({"mode": "notify", "reason": reason}).to_string();
+            let mine = |all: Vec<AttentionRequest>| all.into_iter().find(|r| r.spec.reason == reason);
+            let asking = agent.start("request_attention", &arguments, token.then_some("p"));
+            let reached = poll_until(Duration::from_secs(30), &reason, || async {
+                mine(world.requests().await).filter(|r| match phase {
+                    "made" => true,
+                    "taken in" => r.status.as_ref().is_some_and(|s| s.phase.is_some()),
+                    _ => attached(r),
+                })
+            });
+            let name = tokio::select! {
+                // The headers may come first; then the stream is held until the phase is reached.
+                (_, events) = asking => {
+                    let name = poll_until(Duration::from_secs(30), &reason, || async { mine(world.requests().await) }).await.name_any();
+                    if phase == "attached" {
+                        world.until(&name, "attached", attached).await;
+                    }
+                    drop(events);
+                    name
+                }
+                reached = reached => reached.name_any(),
+            };
+            world.until(&name, "taken in", |r| r.status.as_ref().is_some_and(|s| s.phase.is_some())).await;
+            // Nobody is attached, neither in the object nor in the process.
+            poll_until(Duration::from_secs(30), &reason, || async {
+                let [came, went] = ["attach", "detach"].map(|change| format!("beckon_gateway_attachments_total{{change=\"{change}\"}}"));
+                let gateway = &world.gateways[0];
+                let gone = gateway.metric(&came).await <= gateway.metric(&went).await;
+                (gone && attachments(&world.request(&name).await).is_empty()).then_some(())
+            })
+            .await;
+            assert!(world.request(&name).await.spec.cancel.is_none(), "a lost connection settles nothing");
+        }
     }
 }

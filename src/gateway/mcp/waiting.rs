@@ -18,6 +18,9 @@ use tokio::time::Instant;
 
 /// How often a wait looks again although nothing was told: a decision that could not be vouched for yet, a lost wake-up.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// A call whose stream was cut waits for its client to come back to the same session for this long; then it gives up, and the
+/// client finds the result with `get_attention_result`.
+const COME_BACK: Duration = Duration::from_mins(10);
 /// Without a grace the controller settles at once when the process announces its end; the call hands that over.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
@@ -37,7 +40,9 @@ struct Wait<'a> {
 
 enum Woken {
     Look,
+    LookAgain,
     Hold,
+    GiveUp,
     Unread,
     ReadAgain,
     Cancelled(Meant),
@@ -50,16 +55,15 @@ impl Wait<'_> {
         let hold = call.gateway.settings.hold_without_progress;
         let hold_until = (!call.has_progress() && !hold.is_zero()).then(|| Instant::now() + hold);
         let mut request = call.gateway.hub.request(&self.key.0, id);
-        let mut seen = request.borrow().is_some();
         let message = format!("Waiting for an operator to answer attention request {id}");
         let telling = call.keep_telling(&message);
         let mut telling = std::pin::pin!(telling);
         let mut reading = true;
+        let mut give_up: Option<Instant> = None;
         let mut last_words: Option<Instant> = None;
         loop {
             let current = request.borrow_and_update().clone();
-            seen |= current.is_some();
-            if let Some(ended) = self.look(current, seen, reading).await? {
+            if let Some(ended) = self.look(current, reading).await? {
                 return Ok(ended);
             }
             let woken = tokio::select! {
@@ -76,12 +80,20 @@ impl Wait<'_> {
                 () = call.read_again(), if !reading => Woken::ReadAgain,
                 () = call.gateway.stop.cancelled(), if last_words.is_none() => Woken::Stopping,
                 () = until(last_words) => return Ok(pending(id, &moved(id))),
+                () = until(give_up) => Woken::GiveUp,
                 () = until(hold_until), if reading => Woken::Hold,
-                () = tokio::time::sleep(LOOK_AGAIN) => Woken::Look,
+                () = tokio::time::sleep(LOOK_AGAIN) => Woken::LookAgain,
                 never = &mut telling => match never {},
             };
             match woken {
                 Woken::Look => {}
+                Woken::LookAgain => {
+                    let current = request.borrow().clone();
+                    if let (Some(attached), Some(current)) = (&self.attached, current) {
+                        attached.ensure(&current).await;
+                    }
+                }
+                Woken::GiveUp => return Ok(pending(id, &still_open(id))),
                 Woken::Hold => {
                     // Only what was attached needs somebody to stand for it.
                     if self.attached.is_some() {
@@ -96,8 +108,9 @@ impl Wait<'_> {
                     if !matches!(call.wire, Wire::Session { .. }) {
                         return Ok(pending(id, &still_open(id)));
                     }
+                    give_up = Some(Instant::now() + COME_BACK);
                 }
-                Woken::ReadAgain => reading = true,
+                Woken::ReadAgain => (reading, give_up) = (true, None),
                 Woken::Cancelled(Meant::Timeout) => {
                     self.detach().await;
                     return Ok(pending(id, &still_open(id)));
@@ -116,10 +129,12 @@ impl Wait<'_> {
     }
 
     /// Looks at the request; the result when the wait is over.
-    async fn look(&mut self, current: Option<Arc<AttentionRequest>>, seen: bool, reading: bool) -> Result<Option<Value>, Failure> {
+    async fn look(&mut self, current: Option<Arc<AttentionRequest>>, reading: bool) -> Result<Option<Value>, Failure> {
         let id = self.key.1.as_str();
         let Some(current) = current else {
-            return if seen { Ok(Some(to_value(&AgentResult::deleted(id, Some(clock::now()))))) } else { Ok(None) };
+            // The mirror may err; what an agent is told is for good.
+            let deleted = store::is_deleted(&self.call.gateway, self.key).await;
+            return Ok(deleted.then(|| to_value(&AgentResult::deleted(id, Some(clock::now())))));
         };
         match progress(&current) {
             Progress::Settled(result) => Ok(Some(to_value(&result))),

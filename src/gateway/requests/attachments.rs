@@ -21,9 +21,9 @@ pub const POLL_MANAGER: &str = "beckon-gateway-poll";
 /// The entry's `call`.
 pub const POLL_CALL: &str = "poll";
 const ASKING: Duration = Duration::from_secs(10);
-/// The API bounds the list; one process names at most this many of its calls in one request, which is enough to say that some
-/// wait.
-const NAMED: usize = 8;
+/// The API bounds the list, and what lost processes held stays in it; so one process names at most this many of its calls in
+/// one request, which is enough to say that some wait.
+const NAMED: usize = 2;
 
 /// The waiting calls of this process.
 #[derive(Clone)]
@@ -60,7 +60,7 @@ impl Attachments {
     }
 
     /// Attaches a call to a request that is Pending. The status write is done when this returns; when it failed the call stays
-    /// attached in memory, and the next write of this request says so.
+    /// attached in memory, and [`Attached::ensure`] tries again.
     pub async fn attach(&self, key: &Key, call: &str) -> Attached {
         let entry = {
             let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,6 +154,16 @@ impl Attachments {
 }
 
 impl Attached {
+    /// Writes it again when the object does not say it: a write failed, or somebody took it out.
+    pub async fn ensure(&self, seen: &AttentionRequest) {
+        let attachments = seen.status.as_ref().map(|status| status.attachments.as_slice()).unwrap_or_default();
+        if attachments.iter().any(|a| *a.gateway == *self.owner.process) {
+            return;
+        }
+        self.entry.written.lock().await.clear();
+        self.owner.write(&self.entry).await;
+    }
+
     /// Detaches, and returns when the object says so.
     pub async fn detach(mut self) {
         self.leave();

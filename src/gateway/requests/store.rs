@@ -140,10 +140,7 @@ async fn timed<T>(what: &str, asked: impl Future<Output = T>) -> Result<T, Failu
 /// A request of this caller; `None` when there is none of this name, or it is another's.
 pub async fn mine(gateway: &Gateway, who: &Principal, name: &str) -> Result<Option<AttentionRequest>, Failure> {
     // What can't be a name of ours is not asked for.
-    if name.is_empty()
-        || name.len() > 253
-        || !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.'))
-    {
+    if !crate::gateway::is_name(name) {
         return Ok(None);
     }
     let api: Api<AttentionRequest> = Api::namespaced(gateway.client.clone(), &gateway.settings.namespace);
@@ -158,6 +155,20 @@ pub async fn mine(gateway: &Gateway, who: &Principal, name: &str) -> Result<Opti
         gateway.hub.requests.offer(found.clone());
     }
     Ok(found)
+}
+
+/// Whether the request is gone for sure.
+pub async fn is_deleted(gateway: &Gateway, key: &Key) -> bool {
+    let api: Api<AttentionRequest> = Api::namespaced(gateway.client.clone(), &key.0);
+    match tokio::time::timeout(ASKING, api.get_opt(&key.1)).await {
+        Ok(Ok(Some(there))) => {
+            gateway.hub.requests.offer(there);
+            false
+        }
+        Ok(Ok(None)) => true,
+        // Not known now: whoever waits looks again.
+        Ok(Err(_)) | Err(_) => false,
+    }
 }
 
 /// The caller's newest request, of one session where it is named.
