@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 /// How long a verified token is believed without asking again.
@@ -21,6 +22,8 @@ const REFUSED: Duration = Duration::from_secs(5);
 const ASKING: Duration = Duration::from_secs(10);
 /// The most tokens that are remembered.
 const REMEMBERED: usize = 4096;
+/// The most tokens that are asked about at a time: nobody without a good one can make this gateway flood the API server.
+const AT_A_TIME: usize = 32;
 /// The longest token that is looked at.
 const LONGEST_TOKEN: usize = 16 * 1024;
 
@@ -96,13 +99,14 @@ pub struct Auth {
     client: kube::Client,
     audience: Arc<str>,
     known: Arc<Mutex<HashMap<[u8; 32], Known>>>,
+    asking: Arc<Semaphore>,
     metrics: GatewayMetrics,
 }
 
 impl Auth {
     /// Tokens are tried for `audience` first, then without one.
     pub fn new(client: kube::Client, audience: &str, metrics: GatewayMetrics) -> Self {
-        Self { client, audience: audience.into(), known: Arc::default(), metrics }
+        Self { client, audience: audience.into(), known: Arc::default(), asking: Arc::new(Semaphore::new(AT_A_TIME)), metrics }
     }
 
     /// The caller of a request, by its `Authorization` header.
@@ -123,6 +127,11 @@ impl Auth {
             return Err(AuthError::Malformed);
         }
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
+        if let Some(known) = self.remembered(&digest) {
+            return known;
+        }
+        let Ok(Ok(_place)) = tokio::time::timeout(ASKING, self.asking.acquire()).await else { return Err(AuthError::Unavailable) };
+        // Somebody with the same token may have asked while this one waited for its place.
         if let Some(known) = self.remembered(&digest) {
             return known;
         }
@@ -149,6 +158,10 @@ impl Auth {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= REMEMBERED {
             known.retain(|_, k| k.until > now);
+        }
+        if known.len() >= REMEMBERED && who.is_ok() {
+            // Bad tokens are cheap to make, and must not crowd out good ones.
+            known.retain(|_, k| k.who.is_ok());
         }
         if known.len() < REMEMBERED {
             known.insert(digest, Known { until, who: who.clone() });

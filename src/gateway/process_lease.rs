@@ -58,7 +58,12 @@ impl ProcessLease {
                 ..LeaseSpec::default()
             }),
         };
-        self.api.create(&PostParams { field_manager: Some(super::MANAGER.to_owned()), ..PostParams::default() }, &lease).await.map(drop)
+        let params = PostParams { field_manager: Some(super::MANAGER.to_owned()), ..PostParams::default() };
+        match self.api.create(&params, &lease).await {
+            // The name is this process's own: a try before this one was stored, although its reply was lost.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            done => done.map(drop),
+        }
     }
 
     /// Renews until the token is cancelled.
@@ -75,8 +80,10 @@ impl ProcessLease {
                 Ok(Ok(())) => {}
                 Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
                     tracing::warn!("the Lease of this process was deleted; writing it again");
-                    if let Err(error) = self.create().await {
-                        tracing::warn!(error = %super::brief(&error), "the Lease of this process could not be written");
+                    match tokio::time::timeout(ASKING, self.create()).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => tracing::warn!(error = %super::brief(&error), "the Lease of this process could not be written"),
+                        Err(_) => tracing::warn!("the Lease of this process could not be written in time"),
                     }
                 }
                 Ok(Err(error)) => tracing::warn!(error = %super::brief(&error), "the Lease of this process could not be renewed"),

@@ -20,7 +20,7 @@ pub const READY_WITHIN: Duration = Duration::from_secs(90);
 pub async fn find(gateway: &Gateway, who: &Principal, id: &str) -> Result<Arc<BrowserSession>, Failure> {
     let unknown =
         || Failure::new("SESSION_NOT_FOUND", format!("there is no session {:?} of yours: create one with create_session", short(id)));
-    if id.is_empty() || id.len() > 253 || !id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.')) {
+    if !super::is_name(id) {
         return Err(unknown());
     }
     let namespace = &gateway.settings.namespace;
@@ -139,10 +139,19 @@ pub async fn create(gateway: &Gateway, who: &Principal, mut spec: BrowserSession
     spec.owner = Some(who.to_api());
     let mut random = [0_u8; names::SESSION_LETTERS];
     rand::rng().fill(&mut random);
-    let session = BrowserSession::new(&names::session(random), spec);
+    let name = names::session(random);
+    let session = BrowserSession::new(&name, spec);
     let api: Api<BrowserSession> = Api::namespaced(gateway.client.clone(), &gateway.settings.namespace);
     let params = PostParams { field_manager: Some(super::MANAGER.to_owned()), ..PostParams::default() };
-    let made = timed(WHAT, api.create(&params, &session)).await?.map_err(|error| Failure::api(WHAT, &error))?;
+    let made = match timed(WHAT, api.create(&params, &session)).await? {
+        // The name is random: a try before this one was stored, although its reply was lost.
+        Err(kube::Error::Api(status)) if status.code == 409 => timed(WHAT, api.get(&name)).await?,
+        made => made,
+    };
+    let made = made.map_err(|error| Failure::api(WHAT, &error))?;
+    if !who.is(made.spec.owner.as_ref()) {
+        return Err(Failure::new("UNAVAILABLE", format!("{WHAT}: its name was taken; try again")));
+    }
     gateway.hub.sessions.offer(made.clone());
     Ok(made)
 }
