@@ -158,6 +158,11 @@ pub enum ConfigError {
         "--captcha attention (attention.captcha) needs the dashboard, but --admin is false (dashboard.enabled): enable the dashboard, or set --captcha off"
     )]
     CaptchaWithoutDashboard,
+    /// Nobody is reached.
+    #[error(
+        "--captcha attention (attention.captcha) needs people, whom --transport stdio (transport) does not reach: serve --transport http, or set --captcha off"
+    )]
+    CaptchaOverStdio,
     /// No wait fits.
     #[error(
         "--minAttentionWait {floor}s (attention.minWaitSeconds) is above --attentionTimeout {cap}s (attention.timeoutSeconds): lower the floor or raise the cap"
@@ -188,6 +193,20 @@ impl GatewayArgs {
     pub fn settings(&self) -> Result<Settings, ConfigError> {
         if self.captcha.as_deref() == Some("attention") && !self.admin {
             return Err(ConfigError::CaptchaWithoutDashboard);
+        }
+        if self.captcha.as_deref() == Some("attention") && self.transport == "stdio" {
+            return Err(ConfigError::CaptchaOverStdio);
+        }
+        let named = [("--namespace", Some(&self.namespace)), ("--system-namespace", Some(&self.system_namespace))];
+        for (flag, name) in named.into_iter().chain([("--watch-namespace", self.watch_namespace.as_ref())]) {
+            if let Some(value) = name.filter(|name| !super::is_name(name) || name.len() > 63 || name.contains('.')) {
+                let why = "must be a namespace: at most 63 lowercase letters, digits and hyphens";
+                return Err(ConfigError::Unusable { flag, value: value.clone(), why });
+            }
+        }
+        if self.watch_namespace.as_ref().is_some_and(|watched| *watched != self.namespace) {
+            let why = "must be the --namespace: sessions would be created where nobody looks";
+            return Err(ConfigError::Unusable { flag: "--watch-namespace", value: self.watch_namespace.clone().unwrap_or_default(), why });
         }
         if self.min_attention_wait.0 > self.attention_timeout.0 {
             return Err(ConfigError::FloorAboveCap { floor: self.min_attention_wait.0, cap: self.attention_timeout.0 });
@@ -309,6 +328,11 @@ mod tests {
             (&["--allowed-origin", "beckon.example.com"], "--allowed-origin"),
             (&["--public-url", "ftp://x"], "--public-url"),
             (&["--maxTotal", "0"], "--maxTotal"),
+            (&["--captcha", "attention", "--transport", "stdio"], "--transport stdio"),
+            (&["--namespace", "A B"], "--namespace \"A B\": must be a namespace"),
+            (&["--namespace", "../x"], "--namespace"),
+            (&["--system-namespace", ""], "--system-namespace"),
+            (&["--watch-namespace", "here", "--namespace", "there"], "--watch-namespace \"here\": must be the --namespace"),
         ] {
             let error = settings(flags).unwrap_err();
             assert!(error.contains(part), "{flags:?}: {error}");

@@ -10,6 +10,7 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::Api;
 use kube::api::PostParams;
 use rmcp::ServiceExt as _;
+use rmcp::service::ServerInitializeError;
 use std::sync::Arc;
 
 /// Why it does not run.
@@ -32,13 +33,23 @@ pub async fn serve(gateway: Shared) -> Result<(), StdioError> {
         begun = agents.serve(rmcp::transport::stdio()) => begun,
         () = stop.cancelled() => return Ok(()),
     };
-    let running = begun.map_err(|error| StdioError::Client(error.to_string()))?;
+    let running = begun.map_err(|error| StdioError::Client(why_not(&error)))?;
     let cancel = running.cancellation_token();
     tokio::select! {
         ended = running.waiting() => drop(ended),
         () = stop.cancelled() => cancel.cancel(),
     }
     Ok(())
+}
+
+/// The library's own text would print the message, with what an agent types.
+fn why_not(error: &ServerInitializeError) -> String {
+    match error {
+        ServerInitializeError::ExpectedInitializeRequest(_) => "its first message must be initialize".to_owned(),
+        ServerInitializeError::ConnectionClosed(_) => "it closed standard input before initialize".to_owned(),
+        ServerInitializeError::InitializeFailed(error) => error.message.to_string(),
+        _ => "its initialize could not be answered".to_owned(),
+    }
 }
 
 async fn whoami(gateway: &Shared) -> Result<Principal, StdioError> {

@@ -1,11 +1,14 @@
 //! What agents are told about asking a person.
 
-use crate::gateway::Settings;
+use crate::gateway::{Settings, Transport};
 use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The description of `request_attention`: when to ask, how long it waits, and what the answers mean.
 pub fn request_attention(settings: &Settings) -> String {
+    if settings.transport == Transport::Stdio {
+        return elsewhere("Asks an operator for help.");
+    }
     let mut text = String::from(
         "Asks an operator for help and blocks until the operator answers, the request times out, or it is cancelled. While it is open, \
          the operator can watch this session's browser and, in mode takeover, drive it.\n\
@@ -39,7 +42,10 @@ pub fn request_attention(settings: &Settings) -> String {
 }
 
 /// The description of `get_attention_result`.
-pub fn get_attention_result(_: &Settings) -> String {
+pub fn get_attention_result(settings: &Settings) -> String {
+    if settings.transport == Transport::Stdio {
+        return elsewhere("Returns the result of an attention request.");
+    }
     "Returns the result of an attention request: at once when it is settled, otherwise it blocks the same way as request_attention. Use it \
      after a dropped connection, a client timeout, or a pending result. Without request_id it is your newest request (of session_id, if \
      given). An unknown id returns rejected with \"Unknown attention request\"."
@@ -47,10 +53,18 @@ pub fn get_attention_result(_: &Settings) -> String {
 }
 
 /// The description of `cancel_attention`.
-pub fn cancel_attention(_: &Settings) -> String {
+pub fn cancel_attention(settings: &Settings) -> String {
+    if settings.transport == Transport::Stdio {
+        return elsewhere("Withdraws an attention request.");
+    }
     "Withdraws an open attention request of yours: its result becomes cancelled. A request that is settled already keeps its result, which \
      is returned."
         .to_owned()
+}
+
+/// No operator is reached over standard input and output.
+fn elsewhere(what: &str) -> String {
+    format!("{what} Not over this connection: it answers ATTENTION_REQUIRES_HTTP. Go on without a person, or end.")
 }
 
 fn words(time: Duration) -> String {
@@ -90,5 +104,9 @@ mod tests {
         }
         let text = request_attention(&settings(&["--admin", "false"]));
         assert!(text.contains("kubectl"), "{text}");
+        let local = settings(&["--transport", "stdio"]);
+        for text in [request_attention(&local), get_attention_result(&local), cancel_attention(&local)] {
+            assert!(text.contains("ATTENTION_REQUIRES_HTTP") && !text.contains("CAPTCHA"), "{text}");
+        }
     }
 }

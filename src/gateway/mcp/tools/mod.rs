@@ -110,7 +110,7 @@ impl Definition {
         let done = if self.needs_http && matches!(call.wire, super::call::Wire::Stdio) {
             Err(Failure::new(
                 "ATTENTION_REQUIRES_HTTP",
-                "attention requests need the HTTP transport: connect to a gateway's /mcp address (or run beckon mcp, the bridge to one)",
+                "attention requests need the HTTP transport: connect to the /mcp address of a gateway that runs with --transport http",
             ))
         } else if let Err(why) = schema::check(&(self.input)(), &args) {
             Err(Failure::argument(why))
