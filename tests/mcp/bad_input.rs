@@ -1,6 +1,6 @@
 //! Wrong calls and wrong callers: a clear error that names the field, and nothing changed.
 
-use crate::client::{Events, Mcp};
+use crate::client::{Events, MODERN, Mcp};
 use crate::world::{World, attached};
 use http::StatusCode;
 use http_body_util::BodyExt as _;
@@ -113,4 +113,130 @@ async fn a_viewer_may_ask_for_nothing() {
     let (code, message) = viewer.failure("request_attention", &json!({"mode": "notify", "reason": "r"})).await;
     assert!(code == "FORBIDDEN" && message.contains("create on attentionrequests"), "{code}: {message}");
     assert!(world.requests().await.is_empty());
+}
+
+/// A call of the newer revision, its parameters as they are given.
+fn call(id: &str, params: &str) -> String {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    });
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"_meta":{meta},{params}}}}}"#)
+}
+
+const CALLS: Headers<'_> = &[("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "request_attention")];
+
+#[tokio::test]
+async fn a_body_that_is_no_message_says_why() {
+    let world = World::start(1, &[]).await;
+    let agent = world.modern("agent");
+    let ask = |arguments: &str| call("7", &format!(r#""name":"request_attention","arguments":{arguments}"#));
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let invalid = [br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":""#, &b"\xff"[..], br#""}}"#].concat();
+    let cases: Vec<(Vec<u8>, u16, i64, Value, &str)> = vec![
+        (vec![], 400, -32700, Value::Null, "no valid JSON"),
+        (b"{".to_vec(), 400, -32700, Value::Null, "column 1"),
+        (invalid, 400, -32700, Value::Null, "unicode"),
+        (ask(r#"{"max_wait_seconds":NaN}"#).into(), 400, -32700, Value::Null, "no valid JSON"),
+        (format!("[{}]", ask("{}")).into(), 400, -32600, Value::Null, "batches"),
+        (deep.into(), 400, -32600, Value::Null, "batches"),
+        (b"null".to_vec(), 400, -32600, Value::Null, "object"),
+        (ask("[]").into(), 400, -32602, json!(7), "params.arguments"),
+        (ask(r#""{}""#).into(), 400, -32602, json!(7), "params.arguments"),
+        (call("7", r#""arguments":{}"#).into(), 400, -32602, json!(7), "params.name"),
+        (call("1.5", r#""name":"list_sessions""#).into(), 400, -32600, json!(1.5), "id must"),
+        (call("null", r#""name":"list_sessions""#).into(), 400, -32600, Value::Null, "id must"),
+        (ask("{}").replace("2.0", "1.0").into(), 400, -32600, json!(7), "jsonrpc"),
+        (vec![b' '; 5 << 20], 413, -32600, Value::Null, "4194304 bytes"),
+    ];
+    for (body, status, code, id, part) in cases {
+        let shown = String::from_utf8_lossy(&body[..body.len().min(80)]).into_owned();
+        let (told, reply) = agent.raw(body, CALLS).await;
+        let error = &reply["error"];
+        assert_eq!((told.as_u16(), &error["code"], &reply["id"]), (status, &json!(code), &id), "{shown}: {reply}");
+        assert!(error["message"].as_str().unwrap().contains(part), "{shown}: {reply}");
+    }
+    assert!(world.requests().await.is_empty());
+}
+
+#[tokio::test]
+async fn an_argument_that_is_no_value_is_named() {
+    let world = World::start(1, &["--holdWithoutProgress", "1s"]).await;
+    let agent = world.modern("agent");
+    let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+    for (arguments, part) in [
+        (r#"{"mode":"notify","reason":"a\ud800b"}"#, "reason can't be read: its text has half a surrogate pair"),
+        (r#"{"mode":"notify","reason":"r","idempotency_key":"\udfff"}"#, "idempotency_key can't be read"),
+        (&format!(r#"{{"mode":"notify","reason":{deep}}}"#), "reason can't be read: recursion limit"),
+        (r#"{"mode":"notify","reason":"r","max_wait_seconds":-1e400}"#, "max_wait_seconds must be at least 0"),
+        (r#"{"mode":"notify","reason":"first","reason":""}"#, "reason may not be empty"),
+    ] {
+        let (_, events) = agent.start("request_attention", arguments, None).await;
+        let told = events.answer().await["result"]["structuredContent"].clone();
+        assert_eq!(told["code"], "INVALID_ARGUMENT", "{told}");
+        assert!(told["message"].as_str().unwrap().starts_with(part), "{told}");
+    }
+    assert!(world.requests().await.is_empty());
+    // Above the cap is the cap, whatever is above it.
+    let (_, events) = agent.start("request_attention", r#"{"mode":"notify","reason":"r","max_wait_seconds":1e400}"#, None).await;
+    assert_eq!(events.structured().await["status"], "pending");
+    assert_eq!(world.requests().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_wrong_header_is_named() {
+    let world = World::start(1, &[]).await;
+    let agent = world.modern("agent");
+    let list = call("7", r#""name":"list_sessions""#);
+    let with = |more: Headers<'static>| {
+        [&[("mcp-protocol-version", MODERN), ("mcp-method", "tools/call"), ("mcp-name", "list_sessions")], more].concat()
+    };
+    for (more, status, part) in [
+        (with(&[("accept", "")]), 406, "Accept"),
+        (with(&[("accept", "application/json")]), 406, "text/event-stream"),
+        (with(&[("content-type", "")]), 415, "Content-Type"),
+        (with(&[("content-type", "text/plain")]), 415, "Content-Type"),
+        (with(&[("mcp-protocol-version", "")]), 400, "MCP-Protocol-Version"),
+        (with(&[("mcp-protocol-version", "1999-01-01")]), 400, "MCP-Protocol-Version"),
+        (with(&[("mcp-method", "tools/list")]), 400, "Mcp-Method"),
+        (with(&[("mcp-name", "navigate")]), 400, "Mcp-Name"),
+    ] {
+        let (told, reply) = agent.raw(list.clone(), &more).await;
+        assert_eq!((told.as_u16(), &reply["id"]), (status, &json!(7)), "{more:?}: {reply}");
+        assert!(reply["error"]["message"].as_str().unwrap().contains(part), "{more:?}: {reply}");
+    }
+    let (_, fine) = agent.raw(list, &with(&[("content-type", "application/json; charset=utf-8")])).await;
+    assert_eq!(fine["result"]["structuredContent"], json!({"sessions": []}));
+    for method in ["PUT", "GET", "DELETE"] {
+        let response = agent.send(method, "", &with(&[])).await;
+        assert_eq!(response.status(), StatusCode::METHOD_NOT_ALLOWED, "{method}");
+        assert!(response.headers().contains_key("allow"));
+    }
+}
+
+#[tokio::test]
+async fn a_session_of_the_older_revisions_that_is_none_says_what_to_do() {
+    let world = World::start(1, &[]).await;
+    let agent = world.legacy("agent").await;
+    let list = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "list_sessions"}}).to_string();
+    for (session, status, part) in [("nonsense", 404, "send initialize again"), ("", 400, "Mcp-Session-Id is missing")] {
+        let (told, reply) = agent.raw(list.clone(), &[("mcp-session-id", session)]).await;
+        assert_eq!((told.as_u16(), &reply["id"]), (status, &json!(7)), "{reply}");
+        assert!(reply["error"]["message"].as_str().unwrap().contains(part), "{reply}");
+    }
+    let hello = |params: Value| json!({"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params}).to_string();
+    for (params, part) in [
+        (json!({}), "params.protocolVersion"),
+        (json!({"protocolVersion": null, "capabilities": {}, "clientInfo": {}}), "params.protocolVersion"),
+        (json!({"protocolVersion": "2025-06-18", "clientInfo": {}}), "params.capabilities"),
+        (json!({"protocolVersion": "2025-06-18", "capabilities": {}}), "params.clientInfo"),
+    ] {
+        let (told, reply) = agent.raw(hello(params), &[("mcp-session-id", "")]).await;
+        assert_eq!((told.as_u16(), &reply["error"]["code"]), (400, &json!(-32602)), "{reply}");
+        assert!(reply["error"]["message"].as_str().unwrap().contains(part), "{reply}");
+    }
+    // A revision that nobody knows is answered with one that is served.
+    let odd = hello(json!({"protocolVersion": "1999-01-01", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}));
+    assert_eq!(agent.raw(odd, &[("mcp-session-id", ""), ("mcp-protocol-version", "")]).await.1["result"]["protocolVersion"], "2025-11-25");
 }

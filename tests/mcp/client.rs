@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 const AT_MOST: Duration = Duration::from_mins(1);
-const MODERN: &str = "2026-07-28";
+pub const MODERN: &str = "2026-07-28";
 
 /// A client of one gateway.
 #[derive(Clone)]
@@ -58,7 +58,7 @@ impl Mcp {
     }
 
     /// Sends an HTTP request as this client.
-    pub async fn send(&self, method: &str, body: String, more: &[(&str, &str)]) -> Response<Incoming> {
+    pub async fn send(&self, method: &str, body: impl Into<Bytes>, more: &[(&str, &str)]) -> Response<Incoming> {
         let mut request = Request::builder().method(method).uri(format!("http://127.0.0.1:{}/mcp", self.port));
         let headers = request.headers_mut().unwrap();
         headers.insert("content-type", "application/json".parse().unwrap());
@@ -71,9 +71,14 @@ impl Mcp {
             headers.insert("mcp-protocol-version", "2025-06-18".parse().unwrap());
         }
         for (name, value) in more {
-            headers.insert(name.parse::<http::HeaderName>().unwrap(), value.parse().unwrap());
+            let name = name.parse::<http::HeaderName>().unwrap();
+            // An empty value leaves the header out.
+            match *value {
+                "" => drop(headers.remove(&name)),
+                value => drop(headers.insert(name, value.parse().unwrap())),
+            }
         }
-        let sent = self.http.request(request.body(Full::new(Bytes::from(body))).unwrap());
+        let sent = self.http.request(request.body(Full::new(body.into())).unwrap());
         tokio::time::timeout(AT_MOST, sent).await.expect("headers in time").expect("a response")
     }
 
@@ -118,6 +123,18 @@ impl Mcp {
         assert_eq!(result["isError"], json!(true), "{tool} {arguments}: {result}");
         let told = &result["structuredContent"];
         (told["code"].as_str().expect("a code").to_owned(), told["message"].as_str().expect("a message").to_owned())
+    }
+
+    /// Sends a body as it is, as a call of the newer revision; the status and the JSON of the reply.
+    pub async fn raw(&self, body: impl Into<Bytes>, more: &[(&str, &str)]) -> (StatusCode, Value) {
+        let response = self.send("POST", body, more).await;
+        let status = response.status();
+        let stream = response.headers().get("content-type").is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        if stream {
+            return (status, Events::of(response).answer().await);
+        }
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&bytes).unwrap_or_default())
     }
 
     /// Sends a `notifications/cancelled`.

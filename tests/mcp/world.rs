@@ -119,14 +119,28 @@ impl Gateway {
     pub async fn ready(&self) {
         let address = format!("127.0.0.1:{}", self.admin);
         poll_until(Duration::from_mins(1), "a ready gateway", || async {
-            let stream = tokio::net::TcpStream::connect(&address).await.ok()?;
-            drop(stream);
-            let http = hyper_util::client::legacy::Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();
-            let uri: http::Uri = format!("http://{address}/readyz").parse().unwrap();
-            let request = http::Request::builder().uri(uri).body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
-            http.request(request).await.ok().filter(|response| response.status().is_success()).map(drop)
+            tokio::net::TcpStream::connect(&address).await.ok()?;
+            (self.ask("readyz").await?.0.is_success()).then_some(())
         })
         .await;
+    }
+
+    /// What its admin port answers.
+    pub async fn ask(&self, path: &str) -> Option<(http::StatusCode, String)> {
+        let http = hyper_util::client::legacy::Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();
+        let uri: http::Uri = format!("http://127.0.0.1:{}/{path}", self.admin).parse().unwrap();
+        let request = http::Request::builder().uri(uri).body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
+        let response = http.request(request).await.ok()?;
+        let status = response.status();
+        let bytes = http_body_util::BodyExt::collect(response.into_body()).await.ok()?.to_bytes();
+        Some((status, String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// The value of a metric, named with its labels; 0 when it was never counted.
+    pub async fn metric(&self, name: &str) -> f64 {
+        let (_, text) = self.ask("metrics").await.expect("metrics");
+        let line = text.lines().find(|line| line.rsplit_once(' ').is_some_and(|(of, _)| of == name));
+        line.map_or(0.0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
     }
 }
 

@@ -4,6 +4,7 @@
 //! arrive at another replica than the one that runs the call: hence the call's name, which both compute.
 
 use crate::gateway::hub::watched;
+use rmcp::model::RequestId;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,13 +27,19 @@ pub fn meant(reason: Option<&str>) -> Meant {
     if CLOCKS.iter().any(|word| reason.contains(word)) { Meant::Timeout } else { Meant::Explicit }
 }
 
-/// The name of a call of the older revisions: the same on every replica.
+/// The name of a call of the older revisions: the same on every replica. `7` and `"7"` are two ids.
 #[must_use]
-pub fn call_name(session: &str, request: &str) -> String {
+pub fn call_name(session: &str, request: &RequestId) -> String {
     let mut hash = Sha256::new();
     hash.update((session.len() as u64).to_be_bytes());
     hash.update(session.as_bytes());
-    hash.update(request.as_bytes());
+    match request {
+        RequestId::Number(number) => hash.update(number.to_be_bytes()),
+        RequestId::String(text) => {
+            hash.update([0]);
+            hash.update(text.as_bytes());
+        }
+    }
     let digest = crate::gateway::hex(&hash.finalize());
     format!("c-{}", digest.get(..20).unwrap_or_default())
 }
@@ -108,9 +115,11 @@ mod tests {
     #[tokio::test]
     async fn a_call_is_told_by_its_name_and_only_while_it_runs() {
         let calls = Calls::default();
-        let name = call_name("session", "7");
-        assert_ne!(name, call_name("session", "8"));
-        assert_ne!(call_name("a", "b1"), call_name("ab", "1"));
+        let text = |id: &str| RequestId::String(id.into());
+        let name = call_name("session", &RequestId::Number(7));
+        assert_ne!(name, call_name("session", &RequestId::Number(8)));
+        assert_ne!(name, call_name("session", &text("7")));
+        assert_ne!(call_name("a", &text("b1")), call_name("ab", &text("1")));
         let running = calls.enter(&name);
         assert!(calls.tell(&name, Meant::Explicit));
         assert_eq!(running.cancelled().await, Meant::Explicit);

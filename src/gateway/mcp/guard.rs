@@ -1,14 +1,16 @@
 //! What surrounds a call on the wire: the response's headers and first byte leave at once, comments keep it alive, and the call
 //! knows whether anybody still reads it.
 
+use super::message::Envelope;
+use super::refusals;
 use axum::body::{Body, BodyDataStream, to_bytes};
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use futures::StreamExt as _;
+use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderValue, StatusCode};
 use http_body::{Body as HttpBody, Frame};
 use pin_project_lite::pin_project;
 use std::collections::HashMap;
@@ -53,6 +55,7 @@ impl Resumed {
         sessions.entry(session.to_owned()).or_insert_with(|| watch::Sender::new(0)).subscribe()
     }
 
+    /// Counts a stream of a session until it is dropped.
     fn open(&self, session: &str) -> Counted {
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.entry(session.to_owned()).or_insert_with(|| watch::Sender::new(0)).send_modify(|count| *count += 1);
@@ -67,9 +70,12 @@ struct Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let sessions = self.owner.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.owner.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = sessions.get(&self.session) {
             count.send_modify(|count| *count = count.saturating_sub(1));
+            if *count.borrow() == 0 && count.receiver_count() == 0 {
+                sessions.remove(&self.session);
+            }
         }
     }
 }
@@ -111,7 +117,7 @@ impl<B: HttpBody> HttpBody for Guarded<B> {
 type Pending = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 enum Stage {
-    Silent(Pending, Duration),
+    Silent(Pending, Envelope, Duration),
     Stream(BodyDataStream),
     End,
 }
@@ -120,21 +126,26 @@ enum Stage {
 pub async fn guard(resumed: Resumed, pace: Pace, mut request: Request, next: Next) -> Response {
     let session = header(&request, "mcp-session-id");
     let returns = request.method() == http::Method::GET && request.headers().contains_key("last-event-id");
-    let counted = session.filter(|_| returns).map(|session| resumed.open(&session));
+    let envelope = request.extensions().get::<Envelope>().cloned().unwrap_or_default();
     let gone = CancellationToken::new();
     request.extensions_mut().insert(Reader(gone.clone()));
-    let streams = request.method() == http::Method::POST;
+    // A client that goes before there is a response drops this very future.
+    let unanswered = gone.clone().drop_guard();
     let mut answer: Pending = Box::pin(next.run(request));
     let early = tokio::select! {
         response = &mut answer => Some(response),
-        () = tokio::time::sleep(pace.patience), if streams => None,
+        // Only a tool can be silent for long; what else is late keeps its status.
+        () = tokio::time::sleep(pace.patience), if envelope.is_call() => None,
     };
+    let gone = Some(unanswered.disarm());
     if let Some(response) = early {
-        return response.map(|inner| Body::new(Guarded { inner, gone: Some(gone), counted }));
+        // Only a session that is there, and the caller's, can be come back to.
+        let counted = session.filter(|_| returns && response.status().is_success()).map(|session| resumed.open(&session));
+        return response.map(|inner| Body::new(Guarded { inner, gone, counted }));
     }
-    let stages = futures::stream::unfold(Stage::Silent(answer, pace.comment), step);
+    let stages = futures::stream::unfold(Stage::Silent(answer, envelope, pace.comment), step);
     let inner = Body::from_stream(stages);
-    let mut response = Response::new(Body::new(Guarded { inner, gone: Some(gone), counted }));
+    let mut response = Response::new(Body::new(Guarded { inner, gone, counted: None }));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
@@ -144,17 +155,18 @@ pub async fn guard(resumed: Resumed, pace: Pace, mut request: Request, next: Nex
 async fn step(stage: Stage) -> Option<(Result<Bytes, axum::Error>, Stage)> {
     const NOTHING: Bytes = Bytes::from_static(b":\n\n");
     match stage {
-        Stage::Silent(mut answer, comment) => tokio::select! {
+        Stage::Silent(mut answer, envelope, comment) => tokio::select! {
             response = &mut answer => {
                 if is_stream(&response) {
                     return Some((Ok(NOTHING), Stage::Stream(response.into_body().into_data_stream())));
                 }
-                let empty = response.status() == StatusCode::ACCEPTED;
+                // The status is gone, so that what is left must be a message of the protocol.
+                let response = refusals::explained(response, &envelope).await;
                 let body = to_bytes(response.into_body(), LARGEST).await.unwrap_or_default();
-                let event = if empty || body.is_empty() { NOTHING } else { Bytes::from([b"data: ", body.as_ref(), b"\n\n"].concat()) };
+                let event = if body.is_empty() { NOTHING } else { Bytes::from([b"data: ", body.as_ref(), b"\n\n"].concat()) };
                 Some((Ok(event), Stage::End))
             }
-            () = tokio::time::sleep(comment) => Some((Ok(NOTHING), Stage::Silent(answer, comment))),
+            () = tokio::time::sleep(comment) => Some((Ok(NOTHING), Stage::Silent(answer, envelope, comment))),
         },
         Stage::Stream(mut stream) => stream.next().await.map(|item| (item, Stage::Stream(stream))),
         Stage::End => None,
@@ -186,22 +198,83 @@ mod tests {
     }
 
     fn post() -> Request {
-        Request::builder().method("POST").uri("/").body(Body::empty()).unwrap()
+        let mut request = Request::builder().method("POST").uri("/").body(Body::empty()).unwrap();
+        request.extensions_mut().insert(Envelope { method: "tools/call".into(), id: Some("7".into()), ..Envelope::default() });
+        request
+    }
+
+    fn silent(
+        response: impl Fn() -> Response + Clone + Send + Sync + 'static,
+    ) -> impl Fn(Request) -> Pending + Clone + Send + Sync + 'static {
+        move |_| {
+            let response = response.clone();
+            Box::pin(async move {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                response()
+            })
+        }
     }
 
     #[tokio::test]
     async fn a_silent_handler_gets_headers_and_a_byte_at_once_and_comments_after() {
-        let app = app(&Resumed::default(), |_| {
-            Box::pin(async {
-                tokio::time::sleep(Duration::from_millis(200)).await;
-                Response::new(Body::from("{}"))
-            })
-        });
-        let response = app.oneshot(post()).await.unwrap();
+        let json = || Response::builder().header(CONTENT_TYPE, "application/json").body(Body::from("{}")).unwrap();
+        let response = app(&Resumed::default(), silent(json)).oneshot(post()).await.unwrap();
         assert_eq!(response.headers()[CONTENT_TYPE], "text/event-stream");
         let body = to_bytes(response.into_body(), 1000).await.unwrap();
         let text = std::str::from_utf8(&body).unwrap();
         assert!(text.starts_with(":\n\n:\n\n") && text.ends_with("data: {}\n\n"), "{text:?}");
+    }
+
+    #[tokio::test]
+    async fn a_late_refusal_is_a_message_of_the_protocol() {
+        let refused = || Response::builder().status(404).body(Body::from("Not Found: Session not found")).unwrap();
+        let response = app(&Resumed::default(), silent(refused)).oneshot(post()).await.unwrap();
+        let body = to_bytes(response.into_body(), 1000).await.unwrap();
+        let data = std::str::from_utf8(&body).unwrap().lines().find_map(|line| line.strip_prefix("data: ")).unwrap().to_owned();
+        let message: serde_json::Value = serde_json::from_str(&data).unwrap();
+        assert_eq!((&message["id"], &message["error"]["code"]), (&serde_json::json!(7), &serde_json::json!(-32600)), "{data}");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_call_keeps_its_status_however_late_it_is() {
+        let app = app(&Resumed::default(), silent(|| Response::builder().status(202).body(Body::empty()).unwrap()));
+        let request = Request::builder().method("POST").uri("/").body(Body::empty()).unwrap();
+        assert_eq!(app.oneshot(request).await.unwrap().status(), 202);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_goes_before_there_is_a_response_is_seen_too() {
+        let (told, mut tell) = tokio::sync::mpsc::channel::<CancellationToken>(1);
+        let app = app(&Resumed::default(), move |request| {
+            let told = told.clone();
+            Box::pin(async move {
+                told.send(request.extensions().get::<Reader>().unwrap().0.clone()).await.unwrap();
+                std::future::pending().await
+            })
+        });
+        let request = Request::builder().method("POST").uri("/").body(Body::empty()).unwrap();
+        let serving = tokio::spawn(app.oneshot(request));
+        let gone = tell.recv().await.unwrap();
+        assert!(!gone.is_cancelled());
+        serving.abort();
+        gone.cancelled().await;
+    }
+
+    #[tokio::test]
+    async fn sessions_that_nobody_has_leave_nothing_behind() {
+        let resumed = Resumed::default();
+        let app = app(&resumed, |_| Box::pin(async { Response::builder().status(404).body(Body::empty()).unwrap() }));
+        let count = resumed.watch("another's");
+        for session in ["another's", "nobody's"] {
+            let request =
+                Request::builder().uri("/").header("mcp-session-id", session).header("last-event-id", "x-1").body(Body::empty()).unwrap();
+            let response = app.clone().oneshot(request).await.unwrap();
+            assert_eq!(*count.borrow(), 0);
+            drop(response);
+        }
+        drop(count);
+        drop(resumed.open("s"));
+        assert!(resumed.0.lock().unwrap().keys().all(|session| session == "another's"));
     }
 
     #[tokio::test]

@@ -1,5 +1,6 @@
 //! The tools' input schemas, and a check of arguments against them that names the field and says what would do.
 
+use super::message::unreadable;
 use serde_json::{Map, Value, json};
 
 /// The arguments of a call.
@@ -23,6 +24,11 @@ pub fn with(mut schema: Value, keyword: &str, value: Value) -> Value {
 /// A text that people read: no control characters but line breaks and tabs.
 pub fn printable(description: &str, min: usize, max: usize) -> Value {
     with(text(description, min, max), "x-printable", json!(true))
+}
+
+/// A text of one line.
+pub fn line(description: &str, min: usize, max: usize) -> Value {
+    with(printable(description, min, max), "x-line", json!(true))
 }
 
 /// A text of `min` to `max` characters.
@@ -54,7 +60,10 @@ pub fn check(schema: &Value, args: &Args) -> Result<(), String> {
             }
             // Clients send null for what they leave out.
             Some(_) if value.is_null() => {}
-            Some(property) => check_value(name, property, value)?,
+            Some(property) => match unreadable(value) {
+                Some(why) => return Err(format!("{name} can't be read: {why}")),
+                None => check_value(name, property, value)?,
+            },
         }
     }
     Ok(())
@@ -82,6 +91,9 @@ fn check_value(name: &str, schema: &Value, value: &Value) -> Result<(), String> 
                 && let Some(control) = text.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t'))
             {
                 return Err(format!("{name} may not contain control characters, such as U+{:04X}", u32::from(control)));
+            }
+            if schema.get("x-line").is_some_and(|l| l == true) && text.contains(['\n', '\r', '\t']) {
+                return Err(format!("{name} must be one line, without tabs"));
             }
             Ok(())
         }
@@ -155,6 +167,7 @@ mod tests {
                 ("mode", json!({"type": "string", "enum": ["takeover", "notify"]})),
                 ("wait", json!({"type": "integer", "minimum": 0})),
                 ("full", json!({"type": "boolean"})),
+                ("line", line("One line.", 0, 9)),
                 ("size", object(&[("width", json!({"type": "integer", "minimum": 320, "maximum": 2560}))], &["width"])),
                 ("any", json!({})),
             ],
@@ -176,13 +189,19 @@ mod tests {
             (json!({"reason": "r", "wait": 1.5}), "wait must be a whole number, not 1.5"),
             (json!({"reason": "r", "wait": "60"}), "wait must be a whole number, not a string"),
             (json!({"reason": "r", "full": "yes"}), "full must be true or false, not a string"),
+            (json!({"reason": "r", "line": "a\r\nb"}), "line must be one line, without tabs"),
             (json!({"reason": "r", "size": {"width": 1}}), "size.width must be at least 320, not 1"),
             (json!({"reason": "r", "size": {}}), "size.width is missing: it is required"),
             (json!({"reason": "r", "size": 3}), "size must be an object, not a number"),
-            (json!({"reason": "r", "reson": 1}), "\"reson\" is no argument of this tool: known are reason, mode, wait, full, size, any"),
+            (
+                json!({"reason": "r", "reson": 1}),
+                "\"reson\" is no argument of this tool: known are reason, mode, wait, full, line, size, any",
+            ),
         ] {
             assert_eq!(check(&schema(), args.as_object().unwrap()), Err(want.to_owned()));
         }
+        let mark = json!({"reason": "r", "wait": {"beckon.dev/unreadable": "number out of range"}});
+        assert_eq!(check(&schema(), mark.as_object().unwrap()), Err("wait can't be read: number out of range".to_owned()));
         assert!(check(&object(&[], &[]), json!({"x": 1}).as_object().unwrap()).is_err_and(|e| e.contains("takes no arguments")));
     }
 

@@ -41,10 +41,8 @@ impl Agents {
         let parts = context.extensions.get::<http::request::Parts>();
         let session = session_of(&context.extensions).filter(|_| is_session(context));
         let (wire, name) = match (&self.local, session) {
-            (Some(_), _) => (Wire::Stdio, call_name("stdio", &context.id.to_string())),
-            (None, Some(session)) => {
-                (Wire::Session { resumed: self.resumed.watch(&session) }, call_name(&session, &context.id.to_string()))
-            }
+            (Some(_), _) => (Wire::Stdio, call_name("stdio", &context.id)),
+            (None, Some(session)) => (Wire::Session { resumed: self.resumed.watch(&session) }, call_name(&session, &context.id)),
             (None, None) => (Wire::Stateless, format!("c-{}", random_name(20))),
         };
         let reader = parts.and_then(|parts| parts.extensions.get::<Reader>()).map(|reader| reader.0.clone());
@@ -76,7 +74,9 @@ impl ServerHandler for Agents {
     fn get_info(&self) -> ServerConfig {
         let mut about = Implementation::new("beckon", env!("CARGO_PKG_VERSION"));
         about.title = Some("Beckon".to_owned());
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build()).with_server_info(about).with_instructions(INSTRUCTIONS)
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(about)
+            .with_instructions(if self.local.is_some() { LOCAL } else { INSTRUCTIONS })
     }
 
     async fn list_tools(&self, _: Option<PaginatedRequestParams>, _: RequestContext<RoleServer>) -> Result<ListToolsResult, ErrorData> {
@@ -108,7 +108,7 @@ impl ServerHandler for Agents {
                 None => return,
             },
         };
-        let name = call_name(&session, &id.to_string());
+        let name = call_name(&session, &id);
         if !self.calls.tell(&name, meant)
             && let Some(who) = self.caller(&context.extensions)
         {
@@ -120,3 +120,6 @@ impl ServerHandler for Agents {
 const INSTRUCTIONS: &str = "Beckon gives you a browser and, when you need one, a person. Call create_session first; its session_id goes \
 into every page tool. Read the page with snapshot, act with click, type and press_key on the references of the newest snapshot. When only \
 a person can go on, call request_attention and wait for its result. Look at the page again after a person has driven it.";
+
+const LOCAL: &str = "Beckon gives you a browser. Call create_session first; its session_id goes into every page tool. Read the page with \
+snapshot, act with click, type and press_key on the references of the newest snapshot. Nobody can be asked over this connection.";

@@ -2,10 +2,12 @@
 
 use super::busy::Busy;
 use super::cancel::Calls;
+use super::ended::Ended;
 use super::events::Events;
 use super::guard::{self, Pace, Resumed};
 use super::legacy::{CALLER, Ids, Manager, Store};
-use super::raw_options;
+use super::message::{self, Envelope};
+use super::refusals;
 use super::server::Agents;
 use crate::gateway::auth::AuthError;
 use crate::gateway::origin;
@@ -25,41 +27,51 @@ use tokio_util::sync::CancellationToken;
 
 /// The largest message, in bytes.
 const LARGEST: usize = 4 << 20;
+/// A message that takes longer to arrive is given up.
+const READ_WITHIN: Duration = Duration::from_mins(1);
 /// How often idle sessions of the older revisions are let go.
 const REAP: Duration = Duration::from_mins(1);
 
-/// The routes of MCP. `ended` is cancelled when the drain is over: what still runs is cut.
-pub fn router(gateway: &Shared, ended: &CancellationToken) -> Router {
+/// The routes of MCP. `cut` is cancelled when the drain is over: what still runs is cut.
+pub fn router(gateway: &Shared, cut: &CancellationToken) -> Router {
     let resumed = Resumed::default();
     let busy = Busy::default();
     let agents =
         Agents { gateway: Arc::clone(gateway), calls: Calls::default(), resumed: resumed.clone(), busy: busy.clone(), local: None };
-    let manager = Arc::new(Manager::new(Ids::new(&gateway.keys), Arc::new(Events::default()), busy));
+    let ended = Ended::new(gateway.client.clone(), &gateway.settings.system_namespace);
+    let manager = Arc::new(Manager::new(Ids::new(&gateway.keys), Arc::new(Events::default()), ended, busy));
     let mut config = StreamableHttpServerConfig::default()
         // Ours is in front, and knows the page that this server serves itself.
         .disable_allowed_hosts()
         .disable_allowed_origins()
         .with_sse_keep_alive(Some(Duration::from_secs(15)))
         .with_max_request_body_bytes(LARGEST + (1 << 20))
-        .with_cancellation_token(ended.child_token());
+        .with_cancellation_token(cut.child_token());
     config.session_store = Some(Arc::new(Store(Arc::clone(&manager))));
-    tokio::spawn(reap(Arc::clone(&manager), ended.clone()));
+    tokio::spawn(keep(Arc::clone(&manager), cut.clone()));
     let service = StreamableHttpService::new(move || Ok(agents.clone()), Arc::clone(&manager), config);
     Router::new()
         .nest_service("/mcp", service)
+        .layer(from_fn(refusals::explain))
         .layer(from_fn_with_state(manager, ends))
         .layer(from_fn(move |request, next| guard::guard(resumed.clone(), Pace::default(), request, next)))
         .layer(from_fn(read))
         .layer(from_fn_with_state(Arc::clone(gateway), admit))
 }
 
-async fn reap(manager: Arc<Manager>, stop: CancellationToken) {
-    let mut tick = tokio::time::interval(REAP);
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            _ = tick.tick() => manager.reap().await,
+/// Lets sessions of the older revisions go that idle or have ended elsewhere.
+async fn keep(manager: Arc<Manager>, stop: CancellationToken) {
+    let reaping = async {
+        let mut tick = tokio::time::interval(REAP);
+        loop {
+            tick.tick().await;
+            manager.reap().await;
         }
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = reaping => {}
+        () = manager.follow(stop.clone()) => {}
     }
 }
 
@@ -89,63 +101,52 @@ async fn admit(State(gateway): State<Shared>, mut request: Request, next: Next) 
 
 /// Reads the message once: keeps options token for token, fills in what some clients leave out, and notes what a session needs
 /// to be taken up elsewhere.
-async fn read(request: Request, next: Next) -> Response {
+async fn read(mut request: Request, next: Next) -> Response {
     let Some(who) = request.extensions().get::<Arc<crate::gateway::auth::Principal>>().cloned() else {
         return refuse(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "no caller");
     };
     if request.method() != Method::POST {
+        request.extensions_mut().insert(Envelope::default());
         return CALLER.scope((who, None), next.run(request)).await;
     }
     let (mut parts, body) = request.into_parts();
-    let Ok(bytes) = to_bytes(body, LARGEST).await else {
-        return refuse(StatusCode::PAYLOAD_TOO_LARGE, "TOO_LARGE", &format!("a message may have at most {LARGEST} bytes"));
+    let bytes = match tokio::time::timeout(READ_WITHIN, to_bytes(body, LARGEST)).await {
+        Ok(Ok(bytes)) => bytes,
+        Ok(Err(_)) => {
+            return refusals::refuse(StatusCode::PAYLOAD_TOO_LARGE, -32600, &format!("a message may have at most {LARGEST} bytes"));
+        }
+        Err(_) => {
+            let error = format!("the message did not arrive within {} s: send it again", READ_WITHIN.as_secs());
+            return refusals::refuse(StatusCode::REQUEST_TIMEOUT, -32600, &error);
+        }
     };
-    let bytes = raw_options::lift(&bytes).map_or(bytes, Into::into);
-    let head = Head::of(&bytes);
-    if head.method.starts_with("tasks/")
+    let (envelope, other) = match message::read(&bytes) {
+        Ok(read) => read,
+        Err((why, id)) => return refusals::no_message(&why, id.as_deref()),
+    };
+    let bytes = other.map_or(bytes, Into::into);
+    if envelope.method.starts_with("tasks/")
         && !parts.headers.contains_key("mcp-name")
-        && let Some(name) = head.task.and_then(|id| HeaderValue::from_str(&id).ok())
+        && let Some(name) = envelope.task.as_deref().and_then(|id| HeaderValue::from_str(id).ok())
     {
         parts.headers.insert("mcp-name", name);
     }
     parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
+    let version = envelope.version.clone();
+    parts.extensions.insert(envelope);
     let request = Request::from_parts(parts, Body::from(bytes));
-    CALLER.scope((who, head.version), next.run(request)).await
+    CALLER.scope((who, version), next.run(request)).await
 }
 
-#[derive(Default)]
-struct Head {
-    method: String,
-    version: Option<String>,
-    task: Option<String>,
-}
-
-impl Head {
-    fn of(body: &[u8]) -> Self {
-        #[derive(serde::Deserialize)]
-        struct Message {
-            method: String,
-            params: Option<Params>,
-        }
-        #[derive(serde::Deserialize)]
-        struct Params {
-            #[serde(rename = "protocolVersion")]
-            version: Option<String>,
-            #[serde(rename = "taskId")]
-            task: Option<String>,
-        }
-        let Ok(message) = serde_json::from_slice::<Message>(body) else { return Self::default() };
-        let (version, task) = message.params.map(|params| (params.version, params.task)).unwrap_or_default();
-        Self { version: version.filter(|_| message.method == "initialize"), task, method: message.method }
-    }
-}
-
-/// A session that its client ends is not taken up again.
+/// A session that its client ends is not taken up again. The library would end anybody's.
 async fn ends(State(manager): State<Arc<Manager>>, request: Request, next: Next) -> Response {
     let session = guard::header(&request, "mcp-session-id").filter(|_| request.method() == Method::DELETE);
+    if session.as_ref().is_some_and(|session| !manager.is_mine(session) || manager.has_ended(session)) {
+        return refusals::session_unknown();
+    }
     let response = next.run(request).await;
     if let Some(session) = session.filter(|_| response.status().is_success()) {
-        manager.end(&session);
+        manager.end(&session).await;
     }
     response
 }

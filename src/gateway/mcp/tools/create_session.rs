@@ -3,7 +3,7 @@
 use super::{Definition, Effect, Reply};
 use crate::api::v1alpha1::{Browser, BrowserSessionSpec, Viewport};
 use crate::gateway::mcp::call::{Call, Failure};
-use crate::gateway::mcp::schema::{Args, integer, object, string, text};
+use crate::gateway::mcp::schema::{Args, integer, line, object, string, text};
 use crate::gateway::sessions;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ fn input() -> Value {
             ("viewport", object(&[("width", side(320, 2560)), ("height", side(240, 1600))], &["width", "height"])),
             ("locale", text("A language tag such as en-GB.", 1, 35)),
             ("timezone", text("An IANA time zone such as Europe/Paris.", 1, 64)),
-            ("user_agent", text("The User-Agent header.", 1, 512)),
+            ("user_agent", line("The User-Agent header.", 1, 512)),
             (
                 "idle_timeout_seconds",
                 json!({"type": "integer", "minimum": 60, "maximum": 604_800, "description": "The session ends after this long without a call."}),
@@ -71,6 +71,16 @@ fn read(args: &Args, default: Browser) -> Result<BrowserSessionSpec, Failure> {
     let url = string(args, "start_url");
     if url.is_some_and(|url| url != "about:blank" && !url.starts_with("http://") && !url.starts_with("https://")) {
         return Err(Failure::argument("start_url must be about:blank or begin with http:// or https://"));
+    }
+    // Both become words of a command line.
+    let word = |text: &str, also: &[char]| {
+        text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(&c))
+    };
+    if string(args, "locale").is_some_and(|locale| !word(locale, &['-'])) {
+        return Err(Failure::argument("locale must be a language tag such as en-GB"));
+    }
+    if string(args, "timezone").is_some_and(|zone| !word(zone, &['/', '_', '-', '+'])) {
+        return Err(Failure::argument("timezone must be an IANA time zone such as Europe/Paris"));
     }
     let viewport = args.get("viewport").and_then(Value::as_object).map(|size| Viewport {
         width: integer(size, "width").and_then(|n| n.try_into().ok()).unwrap_or(Viewport::default().width),
@@ -112,6 +122,18 @@ mod tests {
         ] {
             assert_eq!(schema::check(&input(), args.as_object().unwrap()), Err(want.to_owned()));
         }
-        assert!(read(json!({"start_url": "file:///etc/passwd"}).as_object().unwrap(), Browser::Chromium).is_err());
+        assert!(schema::check(&input(), json!({"user_agent": "a\r\nX-Y: z"}).as_object().unwrap()).is_err());
+        for (args, field) in [
+            (json!({"start_url": "file:///etc/passwd"}), "start_url"),
+            (json!({"locale": "en --no-sandbox"}), "locale"),
+            (json!({"locale": "-x"}), "locale"),
+            (json!({"timezone": ":/etc/passwd"}), "timezone"),
+            (json!({"timezone": "../x"}), "timezone"),
+        ] {
+            let refused = read(args.as_object().unwrap(), Browser::Chromium).unwrap_err();
+            assert!(refused.message.starts_with(field), "{}", refused.message);
+        }
+        let good = json!({"locale": "zh-Hant-TW", "timezone": "America/Argentina/Buenos_Aires"});
+        assert!(read(good.as_object().unwrap(), Browser::Chromium).is_ok());
     }
 }

@@ -130,15 +130,15 @@ async fn run(call: &Call, tool: &'static str, mut args: Args) -> Result<Reply, F
     let gateway = &call.gateway;
     let id = string(&args, "session_id").unwrap_or_default().to_owned();
     args.remove("session_id");
-    let session = sessions::find_ready(gateway, &call.who, &id).await?;
-    gateway.activity.touch(&session);
     let arguments = Value::Object(args);
-    let asked = async {
-        let driver = gateway.drivers.of(&session).await?;
-        driver.tool(tool, &arguments).await
-    };
     let message = format!("{tool} in session {id}");
-    let done = call.while_wanted(&message, async { Ok::<_, Failure>(asked.await) }).await?;
+    let work = async {
+        let session = sessions::find_ready(gateway, &call.who, &id).await?;
+        gateway.activity.touch(&session);
+        let done = async { gateway.drivers.of(&session).await?.tool(tool, &arguments).await }.await;
+        Ok::<_, Failure>((session, done))
+    };
+    let (session, done) = call.while_wanted(&message, work).await?;
     match done {
         Ok(reply) => {
             session_status::page(gateway, &session, &reply.page);
