@@ -1,9 +1,12 @@
 //! Who gets in, and what every reply carries.
 
-use crate::client::{call, replica, send, sign_in, up, with_cookie};
+use crate::client::{call, open, replica, send, sign_in, up, with_cookie};
+use crate::support::{eventually, unique};
 use http::StatusCode;
 use http::header::SET_COOKIE;
+use http_body_util::BodyExt as _;
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
 
@@ -81,9 +84,17 @@ async fn every_reply_leaves_a_page_nothing_to_be_abused_with() {
     for path in ["/login", "/attention", "/api/v1/whoami", "/events", "/nowhere"] {
         let reply = send(&host, "GET", path, &[], "").await;
         let policy = reply.headers["content-security-policy"].to_str().unwrap();
-        for part in ["default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"] {
+        for part in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "frame-ancestors 'none'",
+            "base-uri 'none'",
+            "require-trusted-types-for 'script'",
+        ] {
             assert!(policy.contains(part), "{path}: {policy}");
         }
+        assert!(!policy.contains("unsafe") && !policy.contains("http") && !policy.contains('*'), "{path}: {policy}");
         assert_eq!(reply.headers["x-content-type-options"], "nosniff", "{path}");
         assert_eq!(reply.headers["cache-control"], "no-store", "{path}");
         assert!(!reply.text.contains("<style") && !reply.text.contains(" style="), "{path} has styles that the policy refuses");
@@ -94,6 +105,49 @@ async fn every_reply_leaves_a_page_nothing_to_be_abused_with() {
     let asset = page.text.split('"').find(|part| part.starts_with("/assets/") && part.ends_with("base.css")).unwrap();
     let asset = send(&host, "GET", asset, &[], "").await;
     assert!(asset.headers["cache-control"].to_str().unwrap().contains("immutable"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signing_out_ends_the_visit_at_every_replica() {
+    let up = up().await;
+    let (one, two) = (replica(up, 0), replica(up, 1));
+    let (cookie, other) = (sign_in(&one, &up.text("viewerToken")).await, sign_in(&one, &up.text("viewerToken")).await);
+    let mut feed = open(&two, "GET", "/events", &[("cookie", &cookie)], "").await.into_body();
+    let out = with_cookie(&one, &cookie, "POST", "/logout", "").await;
+    assert_eq!((out.status, out.headers["location"].to_str().unwrap()), (StatusCode::SEE_OTHER, "/login?out"));
+    assert!(out.headers[SET_COOKIE].to_str().unwrap().contains("Max-Age=0"));
+    assert!(send(&one, "GET", "/login?out", &[], "").await.text.contains("You are signed out."));
+    // Somebody kept a copy.
+    assert_eq!(with_cookie(&one, &cookie, "GET", "/api/v1/whoami", "").await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(with_cookie(&one, &cookie, "GET", "/attention", "").await.status, StatusCode::SEE_OTHER, "to the door");
+    eventually("the other replica refuses it too", || async {
+        with_cookie(&two, &cookie, "GET", "/api/v1/whoami", "").await.status == StatusCode::UNAUTHORIZED
+    })
+    .await;
+    let end = async { while let Some(Ok(_)) = feed.frame().await {} };
+    tokio::time::timeout(Duration::from_secs(10), end).await.expect("the feed of the visit ends with it");
+    // Another visit of the same person goes on.
+    for host in [&one, &two] {
+        assert_eq!(with_cookie(host, &other, "GET", "/api/v1/whoami", "").await.status, StatusCode::OK);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_tries_many_tokens_is_slowed_down_and_others_get_in() {
+    let up = up().await;
+    let host = replica(up, 1);
+    let origin = format!("http://{host}");
+    let began = Instant::now();
+    let guess = async |n: usize| {
+        let form = format!("token=guess-{n}-{}", unique("t"));
+        send(&host, "POST", "/login", &[("origin", &origin), FORM], &form).await.status
+    };
+    let guesses = futures::future::join_all((0..16).map(guess));
+    let token = up.text("operatorToken");
+    let (guesses, _) = tokio::join!(guesses, sign_in(&host, &token));
+    assert!(guesses.iter().all(|status| *status == StatusCode::UNAUTHORIZED), "{guesses:?}");
+    // Four at a time, half a second each.
+    assert!(began.elapsed() >= Duration::from_secs(2), "16 guesses took {:?}", began.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]

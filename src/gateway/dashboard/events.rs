@@ -66,11 +66,12 @@ pub async fn feed(State(site): State<Site>, visitor: Option<Visitor>, Query(aske
     let (to, from) = mpsc::channel(WAITING);
     tokio::spawn(async move {
         let (requests, sessions) = site.gateway.hub.subscribe();
-        let left = visitor.ends.duration_since(clock::now()).unsigned_abs();
+        let left = visitor.visit.ends().duration_since(clock::now()).unsigned_abs();
         let feed = Feed { seer: Seer::new(&site, &visitor.who), site: site.clone(), view: asked.view, to, count: None, stale: false };
         tokio::select! {
             _ = feed.run(requests, sessions) => {}
             () = site.gateway.stop.cancelled() => {}
+            () = site.visits.over(&visitor.visit) => {}
             // The page comes back with the cookie that it has by then.
             () = tokio::time::sleep(left) => {}
         }

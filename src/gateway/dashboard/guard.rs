@@ -1,7 +1,6 @@
 //! What holds for every reply: our hosts only, and headers that leave a page of ours nothing to be abused with.
 
 use super::Site;
-use super::cookie::Visit;
 use super::origin;
 use crate::gateway::rest::Problem;
 use crate::runtime::clock;
@@ -44,7 +43,7 @@ pub async fn renew(State(site): State<Site>, request: Request, next: Next) -> Re
     let now = clock::now();
     // A feed is opened by itself, again and again: it is no sign of a person.
     let alone = request.uri().path() == "/events";
-    let touched = if alone { None } else { Visit::read(request.headers(), &site.cookie_key, now).and_then(|visit| visit.touched(now)) };
+    let touched = if alone { None } else { site.visit(request.headers(), now).and_then(|visit| visit.touched(now)) };
     let mut reply = next.run(request).await;
     if let Some(visit) = touched
         && !reply.headers().contains_key(SET_COOKIE)

@@ -27,16 +27,16 @@ const HISTORY: usize = 500;
 pub struct Visitor {
     /// Who.
     pub who: Arc<Principal>,
-    /// When the visit ends unless they call again.
-    pub ends: Timestamp,
+    /// Their visit.
+    pub visit: Visit,
 }
 
 impl FromRequestParts<Site> for Visitor {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, site: &Site) -> Result<Self, Response> {
-        if let Some(visit) = Visit::read(&parts.headers, &site.cookie_key, clock::now()) {
-            return Ok(Self { ends: visit.ends(), who: Arc::new(visit.who) });
+        if let Some(visit) = site.visit(&parts.headers, clock::now()) {
+            return Ok(Self { who: Arc::new(visit.who.clone()), visit });
         }
         // A link on another site comes without the cookie, which is of this site alone. Asked again from here, it comes along.
         let from_elsewhere = parts.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");

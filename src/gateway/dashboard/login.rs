@@ -3,18 +3,31 @@
 use super::layout::door;
 use maud::{Markup, html};
 
-/// The form for a token, with what went wrong the last time.
-pub fn form(next: &str, error: Option<&str>) -> Markup {
+/// What the form says first.
+#[derive(Clone, Copy, Debug)]
+pub enum Told<'a> {
+    /// What was done.
+    Well(&'a str),
+    /// What went wrong the last time.
+    Ill(&'a str),
+}
+
+/// The form for a token, with a word about what came before.
+pub fn form(next: &str, told: Option<Told<'_>>) -> Markup {
     door(
         "Sign in",
         &html! {
             h1 { "Sign in" }
-            @if let Some(error) = error { p.note.bad role="alert" { (error) } }
+            @match told {
+                Some(Told::Ill(error)) => p.note.bad #told role="alert" { (error) },
+                Some(Told::Well(done)) => p.note.good #told role="status" { (done) },
+                None => {}
+            }
             form method="post" action="/login" {
                 input type="hidden" name="next" value=(next);
                 div {
                     label for="token" { "API token" }
-                    input #token type="password" name="token" required autocomplete="off" spellcheck="false" autofocus aria-describedby="token-hint";
+                    input #token type="password" name="token" required autocomplete="off" spellcheck="false" autofocus aria-describedby=(if matches!(told, Some(Told::Ill(_))) { "told token-hint" } else { "token-hint" });
                     p.hint #token-hint { "A token that your cluster accepts. It is checked by the API server, and not kept." }
                 }
                 button.main type="submit" { "Sign in" }

@@ -19,6 +19,7 @@ mod sessions;
 mod signing;
 mod site;
 pub mod text;
+mod visits;
 
 pub use site::{Site, SiteState};
 
@@ -65,7 +66,7 @@ pub fn site(gateway: &Shared, metrics: &crate::runtime::metrics::Metrics) -> Sit
 
 /// Background work until the token is cancelled.
 pub async fn run(site: Site, stop: CancellationToken) {
-    tokio::join!(keeper::run_sweep(site.clone(), stop.clone()), sweep_marks(site, stop));
+    tokio::join!(keeper::run_sweep(site.clone(), stop.clone()), site.visits.run(stop.clone()), sweep_marks(site.clone(), stop.clone()));
 }
 
 async fn sweep_marks(site: Site, stop: CancellationToken) {

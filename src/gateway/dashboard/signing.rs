@@ -2,6 +2,7 @@
 
 use super::cookie::Visit;
 use super::handlers::Visitor;
+use super::login::Told;
 use super::{Site, links, login, origin};
 use crate::gateway::auth::{AuthError, Principal};
 use crate::gateway::rest::Problem;
@@ -9,9 +10,15 @@ use crate::runtime::clock;
 use axum::Form;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
-use http::header::SET_COOKIE;
+use http::header::{RETRY_AFTER, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Deserialize;
+use std::time::Duration;
+
+/// How long somebody waits at the door while others are checked.
+const TURN: Duration = Duration::from_secs(10);
+/// How long a wrong token keeps its place.
+const WRONG: Duration = Duration::from_millis(500);
 
 /// What the address of the door carries.
 #[derive(Debug, Default, Deserialize)]
@@ -19,6 +26,7 @@ use serde::Deserialize;
 pub struct Asked {
     code: Option<String>,
     next: Option<String>,
+    out: Option<String>,
 }
 
 /// What the door's form sends. Never printed.
@@ -36,6 +44,7 @@ pub async fn door(State(site): State<Site>, Query(asked): Query<Asked>, visitor:
     let Some(code) = asked.code else {
         return match visitor {
             Some(_) => Redirect::to(&next).into_response(),
+            None if asked.out.is_some() => login::form(&next, Some(Told::Well("You are signed out."))).into_response(),
             None => login::form(&next, None).into_response(),
         };
     };
@@ -53,7 +62,7 @@ const UNKNOWN: &str = "It could not be checked, because the API server did not a
 pub async fn sign_in(State(site): State<Site>, headers: HeaderMap, Form(shown): Form<Shown>) -> Response {
     let next = safe(shown.next.as_deref());
     if let Err(foreign) = origin::own(&headers, &site.gateway.settings) {
-        return (StatusCode::FORBIDDEN, login::form(&next, Some(&foreign.to_string()))).into_response();
+        return (StatusCode::FORBIDDEN, login::form(&next, Some(Told::Ill(&foreign.to_string())))).into_response();
     }
     if let Some(code) = shown.code {
         return match links::take(&site, &code, clock::now()).await {
@@ -62,9 +71,17 @@ pub async fn sign_in(State(site): State<Site>, headers: HeaderMap, Form(shown): 
             Err(_) => (StatusCode::SERVICE_UNAVAILABLE, login::used(UNKNOWN)).into_response(),
         };
     }
+    // Tokens can't be guessed; but who tries would keep the API server busy with checks, so few are checked at a time.
+    let Ok(Ok(turn)) = tokio::time::timeout(TURN, site.door.acquire()).await else {
+        let sentence = Told::Ill("Too many people are signing in at this moment. Try again in a few seconds, or use a one-time link.");
+        return (StatusCode::TOO_MANY_REQUESTS, [(RETRY_AFTER, "5")], login::form(&next, Some(sentence))).into_response();
+    };
     match site.gateway.auth.authenticate(shown.token.unwrap_or_default().trim()).await {
         Ok(who) => enter(&site, (*who).clone(), &next),
         Err(error) => {
+            // A wrong one keeps its turn for a while.
+            tokio::time::sleep(WRONG).await;
+            drop(turn);
             site.gateway.metrics.auth_failed(&error);
             let (status, sentence) = match error {
                 AuthError::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "The API server did not answer. Try again in a moment."),
@@ -74,7 +91,7 @@ pub async fn sign_in(State(site): State<Site>, headers: HeaderMap, Form(shown): 
                     "The API server does not accept this token. It may have expired, or be for another audience.",
                 ),
             };
-            (status, login::form(&next, Some(sentence))).into_response()
+            (status, login::form(&next, Some(Told::Ill(sentence)))).into_response()
         }
     }
 }
@@ -83,7 +100,7 @@ fn enter(site: &Site, who: Principal, next: &str) -> Response {
     tracing::info!(user = %who.username, "signed in");
     match Visit::begin(who, clock::now()).store(&site.cookie_key) {
         Ok(jar) => (jar, Redirect::to(next)).into_response(),
-        Err(error) => (StatusCode::BAD_REQUEST, login::form(next, Some(&error.to_string()))).into_response(),
+        Err(error) => (StatusCode::BAD_REQUEST, login::form(next, Some(Told::Ill(&error.to_string())))).into_response(),
     }
 }
 
@@ -92,7 +109,11 @@ pub async fn sign_out(State(site): State<Site>, headers: HeaderMap) -> Response 
     if let Err(foreign) = origin::own(&headers, &site.gateway.settings) {
         return Problem::from(foreign).into_response();
     }
-    ([(SET_COOKIE, HeaderValue::from_static(Visit::FORGET))], Redirect::to("/login")).into_response()
+    if let Some(visit) = site.visit(&headers, clock::now()) {
+        site.visits.end(&visit).await;
+        tracing::info!(user = %visit.who.username, "signed out");
+    }
+    ([(SET_COOKIE, HeaderValue::from_static(Visit::FORGET))], Redirect::to("/login?out")).into_response()
 }
 
 /// Where to go after signing in: a path of ours, never another site.

@@ -1,10 +1,14 @@
 //! What pages, REST and live views share.
 
+use super::cookie::Visit;
+use super::visits::Visits;
 use crate::gateway::live::{Keeper, Marks};
 use crate::gateway::state::Shared;
 use crate::runtime::metrics::Metrics;
 use axum_extra::extract::cookie::Key;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use http::HeaderMap;
+use k8s_openapi::jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -13,6 +17,8 @@ use sha2::Sha256;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
+/// The most tokens that are checked at a time.
+const DOOR: usize = 4;
 /// The most live views of one process.
 const VIEWERS: usize = 512;
 /// The most feeds of one process.
@@ -30,8 +36,12 @@ pub struct SiteState {
     pub link_key: Key,
     /// What can be used once.
     pub marks: Marks,
+    /// Visits that were ended by signing out.
+    pub visits: Visits,
     /// The leases of control that this process keeps alive.
     pub keeper: Keeper,
+    /// How many tokens are checked at a time at the door.
+    pub door: Semaphore,
     /// Places for live views.
     pub viewers: Arc<Semaphore>,
     /// Places for feeds.
@@ -48,17 +58,25 @@ impl SiteState {
     pub fn new(gateway: &Shared, metrics: &Metrics) -> Site {
         let secret = &gateway.keys.cookie;
         let wide = |label: &str| Key::from(&[derive(secret, &format!("{label} 1")), derive(secret, &format!("{label} 2"))].concat());
+        let marks = Marks::new(gateway.client.clone(), &gateway.settings.system_namespace);
         Arc::new(Self {
             cookie_key: wide("cookie"),
             ticket_key: derive(secret, "ticket"),
             link_key: wide("link"),
-            marks: Marks::new(gateway.client.clone(), &gateway.settings.system_namespace),
+            visits: Visits::new(marks.clone()),
+            marks,
             keeper: Keeper::default(),
+            door: Semaphore::new(DOOR),
             viewers: Arc::new(Semaphore::new(VIEWERS)),
             feeds: Arc::new(Semaphore::new(FEEDS)),
             metrics: SiteMetrics::register(metrics),
             gateway: Arc::clone(gateway),
         })
+    }
+
+    /// The visit of a request, if it has one that is not over.
+    pub fn visit(&self, headers: &HeaderMap, now: Timestamp) -> Option<Visit> {
+        Visit::read(headers, &self.cookie_key, now).filter(|visit| !self.visits.is_over(visit))
     }
 }
 

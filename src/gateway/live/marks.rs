@@ -4,9 +4,12 @@
 //! are swept.
 
 use crate::gateway::MANAGER;
+use crate::k8s::watch;
+use futures::Stream;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -31,22 +34,30 @@ pub enum Mark {
     Link,
     /// An MCP session that its client has ended.
     EndedSession,
+    /// A visit that was signed out of.
+    Visit,
 }
 
 impl Mark {
-    const ALL: [Self; 3] = [Self::Ticket, Self::Link, Self::EndedSession];
+    const ALL: [Self; 4] = [Self::Ticket, Self::Link, Self::EndedSession, Self::Visit];
 
     const fn role(self) -> &'static str {
         match self {
             Self::Ticket => "used-ticket",
             Self::Link => "login-link",
             Self::EndedSession => "ended-session",
+            Self::Visit => "ended-visit",
         }
     }
 
     /// The name of the Lease of one mark.
     pub fn name(self, id: &str) -> String {
         format!("beckon-{}-{id}", self.role())
+    }
+
+    /// The id that a mark of this kind was made for.
+    pub fn id(self, lease: &Lease) -> Option<&str> {
+        lease.metadata.name.as_deref()?.strip_prefix("beckon-")?.strip_prefix(self.role())?.strip_prefix('-')
     }
 
     /// The labels of all marks of this kind.
@@ -90,6 +101,11 @@ impl Marks {
             Err(Failure::Api(409)) => Ok(false),
             Err(failure) => Err(failure.into()),
         }
+    }
+
+    /// The marks of a kind, and every change of them.
+    pub fn watch(&self, mark: Mark) -> impl Stream<Item = watcher::Result<watcher::Event<Lease>>> + Send + use<> {
+        watcher::watcher(self.api.clone(), watch::config().labels(&mark.selector()))
     }
 
     /// Whether there is such a mark, over or not.

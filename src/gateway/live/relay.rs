@@ -198,8 +198,16 @@ async fn watch_rights(site: &Site, caller: &Caller, session: &BrowserSession) ->
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first tick comes at once, and the right was just looked at.
     tick.tick().await;
+    let signed_out = async {
+        match &caller.means {
+            Means::Cookie(visit) => site.visits.over(visit).await,
+            Means::Token => std::future::pending().await,
+        }
+    };
+    let mut signed_out = std::pin::pin!(signed_out);
     loop {
         tokio::select! {
+            () = &mut signed_out => return SIGNED_OUT,
             _ = tick.tick() => {
                 if let Means::Cookie(visit) = &caller.means
                     && clock::now() >= visit.hard_end()

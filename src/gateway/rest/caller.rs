@@ -53,7 +53,7 @@ impl Caller {
             let who = site.gateway.auth.caller(headers).await?;
             return Ok(Self { who, means: Means::Token });
         }
-        let visit = Visit::read(headers, &site.cookie_key, clock::now()).ok_or_else(|| {
+        let visit = site.visit(headers, clock::now()).ok_or_else(|| {
             Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "sign in, or send the header Authorization: Bearer <token>")
         })?;
         if writes {
