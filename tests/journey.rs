@@ -18,7 +18,11 @@ const SETTINGS: &[&str] = &["attention.minWaitSeconds=0", "attention.reattachGra
 
 /// The files that share a world. Most of what losses and outcomes take is waiting for leases and graces to run out, so each
 /// group has a world of its own and all run at the same time.
-const GROUPS: &[&[&str]] = &[&["test_takeover.py", "test_gate.py", "test_limits.py"], &["test_losses.py"], &["test_outcomes.py"]];
+const GROUPS: &[&[&str]] = &[
+    &["test_takeover.py", "test_gate.py", "test_limits.py"],
+    &["test_losses.py"],
+    &["test_outcomes.py", "test_answers.py", "test_pages.py"],
+];
 
 /// pytest's exit code for "no test was collected".
 const NONE_COLLECTED: i32 = 5;

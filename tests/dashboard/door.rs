@@ -1,6 +1,6 @@
 //! Who gets in, and what every reply carries.
 
-use crate::client::{call, open, replica, send, sign_in, up, with_cookie};
+use crate::client::{NAMESPACE, call, open, replica, send, sign_in, up, with_cookie};
 use crate::support::{eventually, unique};
 use http::StatusCode;
 use http::header::SET_COOKIE;
@@ -148,6 +148,21 @@ async fn who_tries_many_tokens_is_slowed_down_and_others_get_in() {
     assert!(guesses.iter().all(|status| *status == StatusCode::UNAUTHORIZED), "{guesses:?}");
     // Four at a time, half a second each.
     assert!(began.elapsed() >= Duration::from_secs(2), "16 guesses took {:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_is_none_of_ours_leads_back() {
+    let up = up().await;
+    let host = replica(up, 0);
+    let cookie = sign_in(&host, &up.text("viewerToken")).await;
+    for (page, way) in [
+        (send(&host, "GET", "/nowhere", &[], "").await, "/attention"),
+        (with_cookie(&host, &cookie, "GET", "/attention/ns", "").await, "/attention"),
+        (with_cookie(&host, &cookie, "GET", &format!("/attention/{NAMESPACE}/{}", unique("absent")), "").await, "/attention"),
+    ] {
+        assert_eq!(page.status, StatusCode::NOT_FOUND, "{}", page.text);
+        assert!(page.text.contains("<h1>") && page.text.contains(&format!("href=\"{way}\"")), "{}", page.text);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

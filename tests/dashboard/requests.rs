@@ -1,6 +1,7 @@
 //! Seeing and answering requests.
 
 use crate::client::{NAMESPACE, ask, call, kubectl, open, replica, send, sign_in, up, with_cookie};
+use crate::support::poll_until;
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
@@ -97,6 +98,64 @@ async fn the_feed_of_the_other_replica_tells_within_a_second() {
     call(&host, &up.text("operatorToken"), "POST", &format!("/attention/{NAMESPACE}/{name}/reject"), &json!({})).await;
     read_until("Rejected").await;
     assert!(!told.contains("<b>Look"), "the agent's markup is text");
+}
+
+/// The events of a feed until it has told everything, as name and data.
+async fn everything(host: &str, cookie: &str) -> Vec<(String, Value)> {
+    let mut feed = open(host, "GET", "/events?view=attention", &[("cookie", cookie)], "").await.into_body();
+    let mut told = String::new();
+    while !told.contains("event: synced") {
+        let frame = tokio::time::timeout(Duration::from_secs(30), feed.frame()).await.expect("a whole feed").unwrap().unwrap();
+        told.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+    }
+    let event = |block: &str| {
+        let line = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).map(str::to_owned);
+        Some((line("event:")?, serde_json::from_str(&line("data:")?).ok()?))
+    };
+    told.split("\n\n").filter_map(event).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_was_cut_off_learns_how_its_requests_ended() {
+    let up = up().await;
+    let host = replica(up, 0);
+    let cookie = sign_in(&host, &up.text("operatorToken")).await;
+    let name = ask(up, "While you were away.", json!({})).await;
+    let key = format!("{NAMESPACE}/{name}");
+    let of_it =
+        async || everything(&host, &cookie).await.into_iter().find(|(event, data)| event == "attention" && data["key"] == key.as_str());
+    assert_eq!(of_it().await.expect("an open one is told").1["open"], true);
+    kubectl(up, "operator-2", &["patch", "attn", &name, "--type=merge", "-p", r#"{"spec":{"resolution":{"outcome":"Resolved"}}}"#]);
+    poll_until(Duration::from_secs(30), "a settled one is told to who comes back", || async {
+        let (_, data) = of_it().await?;
+        let html = data["html"].as_str().unwrap().to_owned();
+        (data["open"] == false && html.contains("Resolved") && html.contains("operator-2")).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_request_is_announced_on_every_page_once() {
+    let up = up().await;
+    let host = replica(up, 0);
+    let cookie = sign_in(&host, &up.text("viewerToken")).await;
+    let old = ask(up, "Asked before.", json!({})).await;
+    let mut feed = open(&host, "GET", "/events?view=count", &[("cookie", &cookie)], "").await.into_body();
+    let mut told = String::new();
+    let mut read_until = async |what: &str| {
+        while !told.contains(what) {
+            let frame =
+                tokio::time::timeout(Duration::from_secs(30), feed.frame()).await.unwrap_or_else(|_| panic!("no {what}")).unwrap().unwrap();
+            told.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+        }
+        told.clone()
+    };
+    read_until("event: synced").await;
+    let name = ask(up, "Asked now.\nMore.", json!({})).await;
+    let last = ask(up, "Asked last.", json!({})).await;
+    let told = read_until(&format!("{NAMESPACE}/{last}")).await;
+    assert_eq!(told.matches(&format!("{NAMESPACE}/{name}")).count(), 1, "{told}");
+    assert!(told.contains("event: asked") && told.contains("\"Asked now.\"") && !told.contains(&old), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -66,8 +66,8 @@ def people(chromium, world):
     """Makes people who have signed in."""
     made = []
 
-    def make(user="operator", to="/attention", dashboard=None):
-        person = Person(chromium, world, user, dashboard)
+    def make(user="operator", to="/attention", dashboard=None, **screen):
+        person = Person(chromium, world, user, dashboard, **screen)
         made.append(person)
         person.sign_in(to)
         return person

@@ -1,5 +1,6 @@
 """People at the dashboard: Playwright drives a Chromium of theirs."""
 
+import importlib.resources
 import json
 import re
 
@@ -32,14 +33,17 @@ SPY = """
 """
 
 
+AXE = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js").read_text()
+
+
 class Person:
     """One user of the cluster with a browser."""
 
-    def __init__(self, chromium, world, user, dashboard=None):
+    def __init__(self, chromium, world, user, dashboard=None, **screen):
         self.world = world
         self.user = user
         self.dashboard = dashboard or world.up["dashboardURL"]
-        self.context = chromium.new_context(viewport={"width": 1500, "height": 950})
+        self.context = chromium.new_context(**{"viewport": {"width": 1500, "height": 950}, **screen})
         self.context.add_init_script(SPY)
         self.context.set_default_timeout(15_000)
         self.page = self.context.new_page()
@@ -48,6 +52,14 @@ class Person:
 
     def close(self):
         self.context.close()
+
+    def axe(self):
+        """What axe finds wrong with the page as it is, by WCAG 2.2 AA and by its own good practices."""
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE)
+        tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+        found = self.page.evaluate("(tags) => axe.run(document, { runOnly: tags, resultTypes: ['violations'] })", tags)["violations"]
+        return [f"{one['id']}: {one['help']}: {node['target']}: {node['failureSummary']}" for one in found for node in one["nodes"]]
 
     def sign_in(self, to="/attention"):
         """By a token, as at the door."""

@@ -25,6 +25,8 @@ const FILES: &[(&str, &str, &str)] = &[
     ("live.js", SCRIPT, include_str!("assets/live.js")),
     ("input.js", SCRIPT, include_str!("assets/input.js")),
     ("plain.js", SCRIPT, include_str!("assets/plain.js")),
+    ("keys.js", SCRIPT, include_str!("assets/keys.js")),
+    ("help.js", SCRIPT, include_str!("assets/help.js")),
     ("icon.svg", "image/svg+xml", include_str!("assets/icon.svg")),
 ];
 

@@ -1,11 +1,13 @@
 //! The Attention page: what needs a person, and how soon. And History: what happened, and who decided.
 
 use super::icons;
-use super::model::{self, Request};
+use super::model::{self, Ending, Request};
 use super::text::plain;
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession, Mode};
+use crate::gateway::auth::Principal;
 use k8s_openapi::jiff::Timestamp;
 use maud::{Markup, html};
+use serde::Deserialize;
 
 /// A request with the session it is about.
 pub struct Item<'a> {
@@ -17,10 +19,23 @@ pub struct Item<'a> {
     pub session: Option<&'a BrowserSession>,
 }
 
+/// Who looks at a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    /// Who.
+    pub me: &'a Principal,
+    /// Whether they may answer requests of its namespace.
+    pub may: bool,
+}
+
 /// The page's content.
-pub fn page(items: &[Item<'_>], now: Timestamp) -> Markup {
+pub fn page(items: &[(Item<'_>, Reader<'_>)], now: Timestamp) -> Markup {
     html! {
-        div.head { h1 { "Attention" } p.news role="status" {} }
+        div.head {
+            h1 { "Attention" }
+            p.news role="status" {}
+            input #find type="search" placeholder="Find" aria-label="Find in open requests" hidden[items.is_empty()];
+        }
         div #empty .empty hidden[!items.is_empty()] {
             (icons::calm())
             b { "Nobody needs you" }
@@ -40,8 +55,9 @@ pub fn page(items: &[Item<'_>], now: Timestamp) -> Markup {
                         th.c-who scope="col" { "Claimed by" }
                     }
                 }
-                tbody { @for item in items { (row(item, now)) } }
+                tbody { @for (item, reader) in items { (row(item, *reader, now)) } }
             }
+            p.none .quiet role="status" hidden { "No open request has this in it." }
         }
         div.bulk role="region" aria-label="Selected requests" hidden {
             b data-number { "0 selected" }
@@ -53,13 +69,13 @@ pub fn page(items: &[Item<'_>], now: Timestamp) -> Markup {
 }
 
 /// One row. It stays where it is when it settles, greyed, with its outcome.
-pub fn row(item: &Item<'_>, now: Timestamp) -> Markup {
+pub fn row(item: &Item<'_>, reader: Reader<'_>, now: Timestamp) -> Markup {
     let Item { object, view, .. } = item;
     let claim = object.spec.claim.as_ref().and_then(|claim| claim.by.as_ref());
     html! {
         tr .settled[!view.is_open()] data-key=(view.key()) data-ns=(view.namespace) data-name=(view.name) data-version=(view.version) data-deadline=(view.urgency()) {
             td.c-pick {
-                @if view.is_open() { label { input type="checkbox" aria-label=(format!("Select: {}", view.title)); } }
+                @if view.is_open() && reader.may { label { input type="checkbox" aria-label=(format!("Select: {}", view.title)); } }
             }
             td.c-left {
                 @if let Some(settled) = &view.settled { (outcome(settled.ending)) }
@@ -73,20 +89,72 @@ pub fn row(item: &Item<'_>, now: Timestamp) -> Markup {
                 @if view.is_open() { span data-since=(view.opened.as_millisecond()) { (model::span(now.duration_since(view.opened).as_secs())) } }
                 @else if let Some(waited) = view.waited { (model::span(waited)) }
             }
-            td.c-who data-none[claim.is_none() && view.is_open()] {
-                @if let Some(settled) = &view.settled { @if let Some(by) = &settled.by { bdi { "by " (plain(by)) } } }
-                @else if let Some(by) = claim { bdi { (plain(&by.username)) } }
+            td.c-who data-none[claim.is_none() && !reader.may && view.is_open()] {
+                @if let Some(settled) = &view.settled { @if let Some(by) = &settled.by { "by " bdi { (plain(by)) } } }
+                @else if let Some(by) = claim { @if reader.me.is(claim) { b { "you" } } @else { bdi { (plain(&by.username)) } } }
+                @else if reader.may && view.taken_in {
+                    button.plain type="button" data-act="claim" aria-label=(format!("Claim: {}", view.title)) title="Show others that you are on it" { "Claim" }
+                }
                 @else { span.quiet { "–" } }
             }
         }
     }
 }
 
+/// Which settled requests to show.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Sought {
+    q: String,
+    outcome: String,
+}
+
+const ENDINGS: [Ending; 4] = [Ending::Resolved, Ending::Rejected, Ending::TimedOut, Ending::Cancelled];
+
+impl Sought {
+    /// Whether it is one of them: the outcome, and the text in anything that its row or the request says.
+    pub fn fits(&self, view: &Request, object: &AttentionRequest) -> bool {
+        let Some(settled) = &view.settled else { return false };
+        let text = self.q.trim().to_lowercase();
+        let session = object.spec.session_ref.as_ref().map(|session| session.name.as_str());
+        let origin = object.status.as_ref().and_then(|s| s.evidence.as_ref()?.origin.as_deref());
+        let requester = object.spec.requester.as_ref().map(|by| by.username.as_str());
+        let said = [
+            Some(object.spec.reason.as_str()),
+            Some(&view.name),
+            session,
+            origin,
+            requester,
+            settled.by.as_deref(),
+            settled.message.as_deref(),
+        ];
+        (self.outcome.is_empty() || self.outcome == settled.ending.word())
+            && (text.is_empty() || said.into_iter().flatten().any(|said| said.to_lowercase().contains(&text)))
+    }
+
+    fn is_all(&self) -> bool {
+        self.q.trim().is_empty() && self.outcome.is_empty()
+    }
+}
+
 /// What happened.
-pub fn history(items: &[Item<'_>], more: bool) -> Markup {
+pub fn history(items: &[Item<'_>], more: bool, sought: &Sought) -> Markup {
     html! {
-        div.head { h1 { "History" } @if more { p.quiet { "The newest " (items.len()) ". Older ones: kubectl get attn" } } }
-        @if items.is_empty() {
+        div.head {
+            h1 { "History" }
+            form.filter method="get" action="/history" role="search" {
+                input #find type="search" name="q" value=(sought.q) maxlength="200" placeholder="Find" aria-label="Find in settled requests";
+                select name="outcome" aria-label="Outcome" {
+                    option value="" { "Every outcome" }
+                    @for ending in ENDINGS { option value=(ending.word()) selected[sought.outcome == ending.word()] { (ending.word()) } }
+                }
+                button type="submit" { "Show" }
+            }
+            @if more { p.quiet { "The newest " (items.len()) ". Older ones: kubectl get attn" } }
+        }
+        @if items.is_empty() && !sought.is_all() {
+            div.empty { (icons::clock()) b { "Nothing like this" } p { "No settled request fits." } a.button href="/history" { "Show all" } }
+        } @else if items.is_empty() {
             div.empty { (icons::clock()) b { "Nothing has been answered yet" } p { "Settled requests stay here until their time to live ends." } a.button href="/attention" { "Open requests" } }
         } @else {
             div.table-wrap {
@@ -146,8 +214,8 @@ pub fn mode_tag(object: &AttentionRequest) -> Markup {
     let mode = object.spec.mode;
     html! {
         span.tag .info[mode == Mode::Takeover] title=(match mode {
-            Mode::Takeover => "You may drive the browser",
-            Mode::Notify => "View only",
+            Mode::Takeover => "The browser may be driven",
+            Mode::Notify => "The browser may be looked at, not driven",
         }) { @match mode { Mode::Takeover => (icons::hand()), Mode::Notify => (icons::eye()) }
             (model::mode(mode)) }
     }
@@ -175,4 +243,39 @@ pub fn time_left(opened: Timestamp, deadline: Timestamp, now: Timestamp) -> Mark
 /// A time that the scripts write in the viewer's zone.
 pub fn time(at: Timestamp) -> Markup {
     html! { time datetime=(at) data-at=(at.as_millisecond()) { (model::absolute(at)) } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::v1alpha1::{AttentionRequestSpec, AttentionRequestStatus, Phase, SessionRef};
+
+    #[test]
+    fn history_is_sought_by_outcome_and_by_what_is_said() {
+        let spec = AttentionRequestSpec {
+            reason: "Checkout shows a CAPTCHA.\nPlease.".into(),
+            session_ref: Some(SessionRef { name: "shop-1".into(), uid: None }),
+            ..AttentionRequestSpec::default()
+        };
+        let mut object = AttentionRequest::new("a-1", spec);
+        let status = |phase| {
+            Some(AttentionRequestStatus { phase, resolved_by: Some("Ann".into()), message: Some("Ça va".into()), ..Default::default() })
+        };
+        for (phase, q, outcome, want) in [
+            (Phase::Resolved, "", "", true),
+            (Phase::Resolved, " captcha ", "Resolved", true),
+            (Phase::Resolved, "please", "", true),
+            (Phase::Resolved, "SHOP", "", true),
+            (Phase::Resolved, "ann", "", true),
+            (Phase::Resolved, "ça", "", true),
+            (Phase::Resolved, "bob", "", false),
+            (Phase::Resolved, "", "Rejected", false),
+            (Phase::Timeout, "", "Timed out", true),
+            (Phase::Pending, "", "", false),
+        ] {
+            object.status = status(Some(phase));
+            let sought = Sought { q: q.into(), outcome: outcome.into() };
+            assert_eq!(sought.fits(&Request::of(&object), &object), want, "{phase:?} {q:?} {outcome:?}");
+        }
+    }
 }

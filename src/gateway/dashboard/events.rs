@@ -1,7 +1,7 @@
 //! The live feed: what changed, as rendered rows, to whoever may see it. A feed begins with all there is, so that one that
 //! broke and came back has missed nothing.
 
-use super::attention::{self, Item};
+use super::attention::{self, Item, Reader};
 use super::handlers::{Visitor, session_of};
 use super::model::{self, Request};
 use super::rights::{self, Seer};
@@ -15,6 +15,7 @@ use axum::extract::{Query, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, StatusCode};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -27,6 +28,10 @@ use tokio::sync::mpsc;
 
 /// Events that a slow page has not taken; then the feed waits for it.
 const WAITING: usize = 64;
+/// What settled so long ago is told again to a page that comes back: its rows say how they ended.
+const RECENT: SignedDuration = SignedDuration::from_mins(30);
+/// The most of those.
+const RECENT_MOST: usize = 256;
 /// How often a feed looks whether the mirror is current.
 const LOOK: Duration = Duration::from_secs(3);
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -67,7 +72,15 @@ pub async fn feed(State(site): State<Site>, visitor: Option<Visitor>, Query(aske
     tokio::spawn(async move {
         let (requests, sessions) = site.gateway.hub.subscribe();
         let left = visitor.visit.ends().duration_since(clock::now()).unsigned_abs();
-        let feed = Feed { seer: Seer::new(&site, &visitor.who), site: site.clone(), view: asked.view, to, count: None, stale: false };
+        let feed = Feed {
+            seer: Seer::new(&site, &visitor.who),
+            site: site.clone(),
+            view: asked.view,
+            to,
+            open: HashSet::new(),
+            count: None,
+            stale: false,
+        };
         tokio::select! {
             _ = feed.run(requests, sessions) => {}
             () = site.gateway.stop.cancelled() => {}
@@ -87,6 +100,8 @@ struct Feed {
     seer: Seer,
     view: View,
     to: mpsc::Sender<Event>,
+    /// The open requests that the page knows of, so that a new one is announced once.
+    open: HashSet<Key>,
     count: Option<usize>,
     /// Whether the page was told that what it shows may be old.
     stale: bool,
@@ -127,8 +142,9 @@ impl Feed {
                     }
                 }
                 Some(keys) if !of_sessions => {
-                    if self.view == View::Attention {
-                        for key in keys {
+                    for key in keys {
+                        self.asked(&key).await?;
+                        if self.view == View::Attention {
                             self.request(&key).await?;
                         }
                     }
@@ -141,13 +157,28 @@ impl Feed {
 
     /// Everything there is, and then that it is everything.
     async fn all(&mut self) -> Result<(), Over> {
-        self.send("hello", &json!({"now": clock::now().as_millisecond()})).await?;
+        let now = clock::now();
+        self.send("hello", &json!({"now": now.as_millisecond()})).await?;
+        let mut open: Vec<Key> = Vec::new();
+        let mut settled: Vec<(Timestamp, Key)> = Vec::new();
+        self.open.clear();
+        for object in self.site.gateway.hub.requests.all() {
+            let (view, key) = (Request::of(&object), key(&object));
+            if let Some(end) = view.settled {
+                settled.extend(end.at.filter(|at| now.duration_since(*at) < RECENT).map(|at| (at, key)));
+                continue;
+            }
+            if view.taken_in {
+                self.open.insert(key.clone());
+            }
+            open.push(key);
+        }
         match self.view {
             View::Attention => {
-                for object in self.site.gateway.hub.requests.all() {
-                    if Request::of(&object).is_open() {
-                        self.request(&key(&object)).await?;
-                    }
+                settled.sort_unstable_by(|a, b| b.cmp(a));
+                settled.truncate(RECENT_MOST);
+                for key in open.iter().chain(settled.iter().map(|(_, key)| key)) {
+                    self.request(key).await?;
                 }
             }
             View::Sessions => {
@@ -162,6 +193,20 @@ impl Feed {
         self.send("synced", &json!({"open": self.count.unwrap_or_default()})).await
     }
 
+    /// Announces a request that is open for the first time, on whatever page the person is.
+    async fn asked(&mut self, key: &Key) -> Result<(), Over> {
+        let (namespace, name) = key;
+        let object = self.site.gateway.hub.requests.get(namespace, name);
+        let Some(view) = object.map(|object| Request::of(&object)).filter(|view| view.taken_in && view.is_open()) else {
+            self.open.remove(key);
+            return Ok(());
+        };
+        if !self.open.insert(key.clone()) || !self.seer.may_list("attentionrequests", namespace).await? {
+            return Ok(());
+        }
+        self.send("asked", &json!({"key": view.key(), "title": view.title})).await
+    }
+
     async fn request(&mut self, (namespace, name): &Key) -> Result<(), Over> {
         if !self.seer.may_list("attentionrequests", namespace).await? {
             return Ok(());
@@ -173,7 +218,8 @@ impl Feed {
         let session = session_of(&self.site, &object);
         let item = Item { object: &object, view: Request::of(&object), session: session.as_deref() };
         let (open, version) = (item.view.is_open(), item.view.version.clone());
-        let html = attention::row(&item, clock::now()).into_string();
+        let may = self.seer.may("resolve", "attentionrequests", namespace).await?;
+        let html = attention::row(&item, Reader { me: self.seer.who(), may }, clock::now()).into_string();
         self.send("attention", &json!({"key": named, "html": html, "open": open, "version": version})).await
     }
 

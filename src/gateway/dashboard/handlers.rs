@@ -1,10 +1,11 @@
 //! The pages' handlers: read, check, render.
 
-use super::attention::{self, Item};
+use super::attention::{self, Item, Reader, Sought};
 use super::cookie::Visit;
 use super::layout::{self, Frame, Page, Place};
 use super::model::{self, Request};
-use super::{Site, request, rights, sessions};
+use super::rights::Seer;
+use super::{Site, help, request, rights, sessions};
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession};
 use crate::gateway::auth::Principal;
 use crate::gateway::live::control;
@@ -85,26 +86,53 @@ impl From<crate::gateway::auth::AccessUnknown> for Broken {
 impl IntoResponse for Broken {
     fn into_response(self) -> Response {
         let Self(problem, user) = self;
-        let (title, sentence) = match problem.status {
-            StatusCode::NOT_FOUND => {
-                ("This is gone", "There is no such request or session any more. Settled requests are kept until their time to live ends.")
-            }
-            StatusCode::FORBIDDEN => ("This is not yours to see", "Your account may not see requests and sessions of this namespace."),
+        let (title, sentence, to, way) = match problem.status {
+            StatusCode::NOT_FOUND => (
+                "This is gone",
+                "There is no such request or session any more. Settled requests are kept until their time to live ends.",
+                "/attention",
+                "Open requests",
+            ),
+            StatusCode::FORBIDDEN => (
+                "This is not yours to see",
+                "Your account may not see requests and sessions of this namespace.",
+                "/attention",
+                "Open requests",
+            ),
             _ => (
                 "This can't be shown now",
                 "The server is starting, or the API server did not answer. Nothing is lost: try again in a moment.",
+                // The address of this very page.
+                "",
+                "Try again",
             ),
         };
-        let frame = Frame { user, namespace: "–".to_owned(), open: 0, now: clock::now() };
-        let page = Page {
-            title,
-            place: Place::Attention,
-            script: "plain.js",
-            wide: false,
-            content: layout::dead_end(title, sentence, "/attention", "Open requests"),
-        };
+        let frame = Frame { user, namespace: String::new(), open: 0, now: clock::now() };
+        let page =
+            Page { title, place: Place::Attention, script: "plain.js", wide: false, content: layout::dead_end(title, sentence, to, way) };
         (problem.status, layout::page(&frame, &page)).into_response()
     }
+}
+
+/// Every address that is none of ours.
+pub async fn nowhere(State(site): State<Site>, visitor: Option<Visitor>) -> Response {
+    let sentence = "There is no page at this address.";
+    let content = layout::dead_end("Nothing is here", sentence, "/attention", "Open requests");
+    let page = match visitor {
+        Some(visitor) => {
+            let page = Page { title: "Nothing is here", place: Place::Nowhere, script: "plain.js", wide: false, content };
+            layout::page(&frame(&site, &visitor, 0, clock::now()), &page)
+        }
+        None => layout::door("Nothing is here", &content),
+    };
+    (StatusCode::NOT_FOUND, page).into_response()
+}
+
+/// `GET /help`.
+pub async fn help(State(site): State<Site>, visitor: Visitor) -> Result<Markup, Broken> {
+    let open = count(&site, &visitor).await?;
+    let page = Page { title: "Help", place: Place::Help, script: "help.js", wide: false, content: help::page() };
+    Ok(layout::page(&frame(&site, &visitor, open, clock::now()), &page))
 }
 
 /// `GET /attention`.
@@ -115,11 +143,12 @@ pub async fn attention(State(site): State<Site>, visitor: Visitor) -> Result<Mar
         all.into_iter().map(|object| (Request::of(&object), object)).filter(|(view, _)| view.is_open()).collect();
     open.sort_by(|(a, _), (b, _)| (a.urgency(), a.opened, &a.name).cmp(&(b.urgency(), b.opened, &b.name)));
     let sessions: Vec<_> = open.iter().map(|(_, object)| session_of(&site, object)).collect();
-    let items: Vec<Item<'_>> = open
-        .iter()
-        .zip(&sessions)
-        .map(|((view, object), session)| Item { object, view: view.clone(), session: session.as_deref() })
-        .collect();
+    let mut seer = Seer::new(&site, &visitor.who);
+    let mut items = Vec::with_capacity(open.len());
+    for ((view, object), session) in open.iter().zip(&sessions) {
+        let may = seer.may("resolve", "attentionrequests", &view.namespace).await?;
+        items.push((Item { object, view: view.clone(), session: session.as_deref() }, Reader { me: &visitor.who, may }));
+    }
     let content = attention::page(&items, now);
     Ok(layout::page(
         &frame(&site, &visitor, items.len(), now),
@@ -128,13 +157,14 @@ pub async fn attention(State(site): State<Site>, visitor: Visitor) -> Result<Mar
 }
 
 /// `GET /history`.
-pub async fn history(State(site): State<Site>, visitor: Visitor) -> Result<Markup, Broken> {
+pub async fn history(State(site): State<Site>, visitor: Visitor, Query(sought): Query<Sought>) -> Result<Markup, Broken> {
     let now = clock::now();
     let all = rights::visible_requests(&site, &visitor.who).await?;
     let (open, mut settled): (Vec<_>, Vec<_>) =
         all.into_iter().map(|object| (Request::of(&object), object)).partition(|(view, _)| view.is_open());
     let when = |view: &Request| view.settled.as_ref().and_then(|s| s.at).unwrap_or(view.opened);
     settled.sort_by(|(a, _), (b, _)| (when(b), &b.name).cmp(&(when(a), &a.name)));
+    settled.retain(|(view, object)| sought.fits(view, object));
     let more = settled.len() > HISTORY;
     settled.truncate(HISTORY);
     let sessions: Vec<_> = settled.iter().map(|(_, object)| session_of(&site, object)).collect();
@@ -143,7 +173,7 @@ pub async fn history(State(site): State<Site>, visitor: Visitor) -> Result<Marku
         .zip(&sessions)
         .map(|((view, object), session)| Item { object, view: view.clone(), session: session.as_deref() })
         .collect();
-    let content = attention::history(&items, more);
+    let content = attention::history(&items, more, &sought);
     Ok(layout::page(
         &frame(&site, &visitor, open.len(), now),
         &Page { title: "History", place: Place::History, script: "plain.js", wide: false, content },
@@ -169,11 +199,13 @@ pub async fn request(
     };
     let session = session_of(&site, &object);
     let item = Item { object: &object, view: Request::of(&object), session: session.as_deref() };
-    let answer = match control::may_answer(&site, &visitor.who, &object).await {
-        Ok(()) => true,
+    let refused = match control::may_answer(&site, &visitor.who, &object).await {
+        Ok(()) => None,
+        Err(problem) if problem.status.is_server_error() => return Err(broken(problem)),
         // A request that is over or not taken in yet says nothing about the right.
-        Err(problem) => problem.status == StatusCode::CONFLICT,
+        Err(problem) => (problem.status != StatusCode::CONFLICT).then_some(problem.detail),
     };
+    let answer = refused.is_none();
     let (view, takeover) = match &session {
         Some(session) => {
             (control::may_view(&site, &visitor.who, session).await?, control::may_take_over(&site, &visitor.who, session).await?)
@@ -181,14 +213,33 @@ pub async fn request(
         None => (false, false),
     };
     let may = request::May { answer, view, drive: answer || takeover };
-    if part.part.as_deref() == Some("side") {
-        return Ok(request::side(&item, may, now));
-    }
-    let open = count(&site, &visitor).await?;
+    let all: Vec<(Request, Arc<AttentionRequest>)> = rights::visible_requests(&site, &visitor.who)
+        .await?
+        .into_iter()
+        .map(|object| (Request::of(&object), object))
+        .filter(|(view, _)| view.is_open())
+        .collect();
+    let of_it = |other: &AttentionRequest| match (&object.spec.session_ref, &other.spec.session_ref) {
+        (Some(a), Some(b)) => a.name == b.name && (a.uid.is_none() || b.uid.is_none() || a.uid == b.uid),
+        _ => false,
+    };
+    let mut others: Vec<Request> = all
+        .iter()
+        .filter(|(view, other)| view.namespace == namespace && view.name != name && of_it(other))
+        .map(|(view, _)| view.clone())
+        .collect();
+    others.sort_by_key(Request::urgency);
+    let cap = site.gateway.settings.attention_timeout;
+    let latest = item.view.opened.saturating_add(cap).unwrap_or(item.view.opened);
     let title = if item.view.is_open() { "Open request" } else { "Settled request" };
+    let around = request::Around { item, others: &others, me: &visitor.who, may, refused: refused.as_deref(), latest };
+    if part.part.as_deref() == Some("side") {
+        return Ok(request::side(&around, now));
+    }
+    let open = all.len();
     Ok(layout::page(
         &frame(&site, &visitor, open, now),
-        &Page { title, place: Place::Attention, script: "request.js", wide: true, content: request::page(&item, may, now) },
+        &Page { title, place: Place::Attention, script: "request.js", wide: true, content: request::page(&around, now) },
     ))
 }
 

@@ -36,6 +36,14 @@ pub fn clock() -> Markup {
     sign(20, r#"<circle cx="12" cy="12" r="8.5"/><path d="M12 7v5l3.5 2"/>"#)
 }
 
+/// Help.
+pub fn question() -> Markup {
+    sign(
+        20,
+        r#"<circle cx="12" cy="12" r="8.5"/><path d="M9.5 9.500a2.500 2.500 0 1 1 3.600 2.200c-.8.4-1.100.9-1.100 1.800M12 16.500h.01"/>"#,
+    )
+}
+
 /// Nothing to do.
 pub fn calm() -> Markup {
     sign(44, r#"<circle cx="12" cy="12" r="9"/><path d="m8 12.5 2.8 2.8L16 9.800"/>"#)

@@ -14,6 +14,10 @@ pub enum Place {
     Sessions,
     /// Settled requests.
     History,
+    /// How to use all this.
+    Help,
+    /// None of them.
+    Nowhere,
 }
 
 /// What the frame says on every page.
@@ -57,7 +61,7 @@ pub fn page(frame: &Frame, page: &Page<'_>) -> Markup {
         (DOCTYPE)
         html lang="en" {
             head {
-                (head(page.title))
+                (head(&if frame.open > 0 { format!("({}) {}", frame.open, page.title) } else { page.title.to_owned() }))
                 meta name="beckon-user" content=(frame.user);
                 meta name="beckon-now" content=(frame.now.as_millisecond());
                 script type="module" src=(url(page.script)) {}
@@ -69,9 +73,10 @@ pub fn page(frame: &Frame, page: &Page<'_>) -> Markup {
                     (link(Place::Attention, "/attention", "Attention", icons::bell(), Some(frame.open)))
                     (link(Place::Sessions, "/sessions", "Sessions", icons::window(), None))
                     (link(Place::History, "/history", "History", icons::clock(), None))
+                    (link(Place::Help, "/help", "Help", icons::question(), None))
                 }
                 header.top {
-                    p.where { "Beckon " span { "· namespace " (frame.namespace) } }
+                    p.where { "Beckon" @if !frame.namespace.is_empty() { span { " · namespace " (frame.namespace) } } }
                     span.link-state role="status" hidden {}
                     form.me method="post" action="/logout" {
                         bdi title="Signed in" { (frame.user) }

@@ -2,6 +2,7 @@
 
 use super::icons;
 use super::layout::dead_end;
+use super::model;
 use crate::api::v1alpha1::BrowserSession;
 use kube::ResourceExt as _;
 use maud::{Markup, html};
@@ -17,8 +18,8 @@ pub enum Access<'a> {
     },
     /// Its page is not theirs to see.
     Forbidden,
-    /// Its browser is gone.
-    Ended,
+    /// Its browser is gone; the session, where there is a record of it.
+    Ended(Option<&'a BrowserSession>),
     /// There is none.
     NoSession,
 }
@@ -30,7 +31,11 @@ pub fn view(access: &Access<'_>, namespace: &str, request: Option<&str>, may_res
         Access::Forbidden => {
             return none("You may not see this page", "Watching it takes the verb view on browsersessions in this namespace.");
         }
-        Access::Ended => return none("The session has ended", "Its browser is gone; only the record is left."),
+        Access::Ended(session) => {
+            let (title, sentence) =
+                session.map_or(("The session has ended", "Its browser is gone, and so is its record."), model::session_end);
+            return none(title, sentence);
+        }
         Access::NoSession => return none("No browser is part of this", "The agent asks a question without a browser session."),
     };
     html! {

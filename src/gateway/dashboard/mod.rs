@@ -6,12 +6,14 @@ pub mod cookie;
 mod events;
 mod guard;
 mod handlers;
+mod help;
 mod icons;
 mod layout;
 pub mod links;
 mod live;
 mod login;
 pub mod model;
+mod options;
 pub mod origin;
 mod request;
 pub mod rights;
@@ -45,6 +47,7 @@ pub fn router(site: &Site) -> Router {
         .route("/sessions", get(handlers::sessions))
         .route("/sessions/{namespace}/{name}", get(handlers::session))
         .route("/history", get(handlers::history))
+        .route("/help", get(handlers::help))
         .route("/login", get(signing::door).post(signing::sign_in))
         .route("/logout", axum::routing::post(signing::sign_out))
         .route("/events", get(events::feed))
@@ -55,6 +58,7 @@ pub fn router(site: &Site) -> Router {
         .route("/assets/{version}/{name}", get(assets::serve))
         .route("/favicon.ico", get(assets::icon))
         .merge(pages)
+        .fallback(handlers::nowhere)
         .layer(from_fn_with_state(site.clone(), guard::guard))
         .with_state(site.clone())
 }

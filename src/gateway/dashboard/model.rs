@@ -1,7 +1,7 @@
 //! What the pages show of a request and of a session: plain values, computed from the objects alone.
 
 use super::text::first_line;
-use crate::api::v1alpha1::{AttentionRequest, BrowserSession, Mode, Phase, ResolutionOutcome, SessionPhase, Target};
+use crate::api::v1alpha1::{AskType, AttentionRequest, BrowserSession, Category, Mode, Phase, ResolutionOutcome, SessionPhase, Target};
 use crate::domain::outcome::resolved_at;
 use crate::gateway::decisions::current_target;
 use k8s_openapi::jiff::Timestamp;
@@ -163,6 +163,38 @@ pub const fn mode(mode: Mode) -> &'static str {
     }
 }
 
+/// What an ask is, as a person reads it.
+pub const fn ask(ask: AskType) -> &'static str {
+    match ask {
+        AskType::Takeover => "A takeover",
+        AskType::Question => "An answer to its question",
+        AskType::Approval => "Your approval",
+        AskType::DestructiveAction => "Your approval of something that can't be undone",
+        AskType::Access => "Access",
+        AskType::Clarification => "A clarification",
+        AskType::Decision => "A decision",
+        AskType::Other => "Something else",
+    }
+}
+
+/// Why a person is needed, as a person reads it.
+pub const fn category(category: Category) -> &'static str {
+    match category {
+        Category::Authentication => "Authentication",
+        Category::LoginMethodSelection => "Choice of a login method",
+        Category::Captcha => "CAPTCHA",
+        Category::VerificationCode => "Verification code",
+        Category::SensitiveOperation => "Sensitive operation",
+        Category::RedirectConfirmation => "Redirect",
+        Category::PermissionConfirmation => "Permission",
+        Category::BlackScreen => "Black screen",
+        Category::AmbiguousSituation => "Ambiguous situation",
+        Category::UnsupportedAction => "Unsupported action",
+        Category::Stuck => "Stuck",
+        Category::Other => "Other",
+    }
+}
+
 /// Whom a request is for.
 pub fn target(request: &AttentionRequest) -> Option<String> {
     Some(match current_target(request)? {
@@ -187,6 +219,17 @@ pub fn session_state(session: &BrowserSession) -> (&'static str, &'static str) {
 /// Whether a session's browser is gone for good.
 pub fn session_ended(session: &BrowserSession) -> bool {
     matches!(session.status.as_ref().and_then(|s| s.phase), Some(SessionPhase::Closed | SessionPhase::Crashed | SessionPhase::Expired))
+}
+
+/// Why there is no browser any more: what happened, and what that means.
+pub fn session_end(session: &BrowserSession) -> (&'static str, &'static str) {
+    match session.status.as_ref().and_then(|s| s.phase) {
+        Some(SessionPhase::Crashed) => ("The browser crashed", "Its open requests were rejected, and their agents were told why."),
+        Some(SessionPhase::Expired) => {
+            ("The session expired", "It was idle for too long, or reached the end of its lifetime. Its browser is gone.")
+        }
+        _ => ("The session was closed", "Its browser is gone; only the record is left."),
+    }
 }
 
 /// 42 s, 12 min, 3 h 05 min, 2 d 4 h: as the scripts write it.

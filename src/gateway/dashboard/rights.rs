@@ -47,7 +47,7 @@ pub async fn visible_sessions(site: &Site, who: &Arc<Principal>) -> Result<Vec<A
 pub struct Seer {
     site: Site,
     who: Arc<Principal>,
-    known: HashMap<(&'static str, String), (bool, Instant)>,
+    known: HashMap<(&'static str, &'static str, String), (bool, Instant)>,
 }
 
 impl Seer {
@@ -56,13 +56,23 @@ impl Seer {
         Self { site: Arc::clone(site), who: Arc::clone(who), known: HashMap::new() }
     }
 
+    /// Whose rights these are.
+    pub fn who(&self) -> &Principal {
+        &self.who
+    }
+
     /// Whether they may list this kind in this namespace.
     pub async fn may_list(&mut self, resource: &'static str, namespace: &str) -> Result<bool, AccessUnknown> {
-        let key = (resource, namespace.to_owned());
+        self.may("list", resource, namespace).await
+    }
+
+    /// Whether they may do this to every object of this kind in this namespace.
+    pub async fn may(&mut self, verb: &'static str, resource: &'static str, namespace: &str) -> Result<bool, AccessUnknown> {
+        let key = (verb, resource, namespace.to_owned());
         if let Some((may, _)) = self.known.get(&key).filter(|(_, at)| at.elapsed() < BELIEVED) {
             return Ok(*may);
         }
-        let may = self.site.gateway.auth.may(&self.who, "list", resource, namespace, None).await?;
+        let may = self.site.gateway.auth.may(&self.who, verb, resource, namespace, None).await?;
         self.known.insert(key, (may, Instant::now()));
         Ok(may)
     }

@@ -31,12 +31,11 @@ pub fn card(session: &BrowserSession, now: Timestamp) -> Markup {
     let namespace = session.namespace().unwrap_or_default();
     let name = session.name_any();
     let open = status.map_or(0, |s| s.open_requests.len());
-    let (word, look) = model::session_state(session);
     html! {
         li.card .settled[model::session_ended(session)] data-key=(format!("{namespace}/{name}")) data-version=(session.resource_version().unwrap_or_default()) {
             div.body {
                 div.tags {
-                    span class={ "tag " (look) } { (word) }
+                    (state_tag(session))
                     @if open > 0 { span.tag.warn { (icons::hand()) (open) " open" } }
                     @if let Some(holder) = status.and_then(|s| s.control.as_ref()?.holder.as_deref()) { span.tag.other { bdi { (plain(holder)) } " is driving" } }
                 }
@@ -50,6 +49,12 @@ pub fn card(session: &BrowserSession, now: Timestamp) -> Markup {
             }
         }
     }
+}
+
+/// The state of a session, as word and colour.
+pub fn state_tag(session: &BrowserSession) -> Markup {
+    let (word, look) = model::session_state(session);
+    html! { span class={ "tag " (look) } { (word) } }
 }
 
 fn idle(session: &BrowserSession, now: Timestamp) -> Markup {
@@ -83,7 +88,7 @@ pub struct May {
 pub fn one(session: &BrowserSession, open: &[Item<'_>], may: May, now: Timestamp) -> Markup {
     let ended = model::session_ended(session);
     let access = match (ended, may.view) {
-        (true, _) => Access::Ended,
+        (true, _) => Access::Ended(Some(session)),
         (_, false) => Access::Forbidden,
         _ => Access::View { session, take: may.takeover },
     };
@@ -119,13 +124,12 @@ pub fn side(session: &BrowserSession, may: May, now: Timestamp) -> Markup {
     let status = session.status.as_ref();
     let page = status.and_then(|s| s.page.as_ref());
     let ended = model::session_ended(session);
-    let (word, look) = model::session_state(session);
     html! {
         aside.side aria-label="The session" data-ns=(session.namespace().unwrap_or_default()) data-name=(session.name_any())
-            data-version=(session.resource_version().unwrap_or_default()) data-ended=[ended.then_some("true")] {
-            div.scroll {
+            data-version=(session.resource_version().unwrap_or_default()) data-ended=[ended.then(|| { let (what, meaning) = model::session_end(session); format!("{what}. {meaning}") })] {
+            div.scroll tabindex="0" role="group" aria-label="About the session" {
                 section #facts aria-label="What the server knows" {
-                    div.clock { h1 { (session.name_any()) } span class={ "tag " (look) } { (word) } }
+                    div.clock { h1 { (session.name_any()) } (state_tag(session)) }
                     dl.facts {
                         dt { "Page" }
                         dd {

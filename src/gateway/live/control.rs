@@ -22,6 +22,15 @@ const ASKING: Duration = Duration::from_secs(5);
 /// A fresh look at a request, before a grant is kept alive.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// Refuses a session whose browser is gone, and says what became of it.
+pub fn must_run(session: &BrowserSession) -> Result<(), Problem> {
+    if model::session_ended(session) {
+        let (what, meaning) = model::session_end(session);
+        return Err(Problem::conflict("SESSION_ENDED", format!("{what}. {meaning}")));
+    }
+    Ok(())
+}
+
 /// Refuses who may not watch.
 pub async fn must_view(site: &Site, who: &Principal, session: &BrowserSession) -> Result<(), Problem> {
     if may_view(site, who, session).await? {
@@ -115,9 +124,7 @@ pub async fn look(site: &Site, namespace: &str, name: &str) -> Result<Option<Att
 
 /// Takes control for a person. Waits for the agent's action in progress.
 pub async fn take(site: &Site, caller: &Caller, session: &Arc<BrowserSession>, request: Option<&str>) -> Result<ControlGrant, Problem> {
-    if model::session_ended(session) {
-        return Err(Problem::conflict("SESSION_ENDED", "The session has ended. Its browser is gone."));
-    }
+    must_run(session)?;
     let basis = entitled(site, &caller.who, session, request).await?;
     let driver = site.gateway.drivers.of(session).await?;
     let settings = &site.gateway.settings;

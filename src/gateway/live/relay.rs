@@ -4,9 +4,9 @@ use super::control;
 use super::keeper::Attached;
 use super::outbox::{Outbox, Outgoing};
 use super::validate::{self, Heard};
-use crate::api::v1alpha1::BrowserSession;
+use crate::api::v1alpha1::{BrowserSession, SessionPhase};
 use crate::driver::{FrameHeader, LiveCommand, LiveEvent};
-use crate::gateway::dashboard::{Site, model};
+use crate::gateway::dashboard::Site;
 use crate::gateway::driver_client::LiveSocket;
 use crate::gateway::rest::{Caller, Means};
 use crate::runtime::clock;
@@ -44,7 +44,9 @@ const LOST: End = End { code: 1013, why: "the browser's driver did not answer" }
 const STOPPING: End = End { code: 1012, why: "this gateway is stopping" };
 const SIGNED_OUT: End = End { code: 4401, why: "You have been signed out." };
 const FORBIDDEN: End = End { code: 4403, why: "You may no longer watch this browser." };
-const ENDED: End = End { code: 4404, why: "The session has ended. Its browser is gone." };
+const CLOSED: End = End { code: 4404, why: "The session was closed. Its browser is gone." };
+const CRASHED: End = End { code: 4404, why: "The browser crashed. Its open requests were rejected, and their agents were told why." };
+const EXPIRED: End = End { code: 4404, why: "The session expired. Its browser is gone." };
 const NONSENSE: End = End { code: 4400, why: "This page sends what the server does not understand: reload it." };
 const GONE: End = End { code: 1001, why: "" };
 
@@ -220,10 +222,13 @@ async fn watch_rights(site: &Site, caller: &Caller, session: &BrowserSession) ->
                 }
             }
             changed = changes.changed() => {
-                let there = changed.is_ok()
-                    && changes.borrow_and_update().as_ref().is_some_and(|now| now.metadata.uid == session.metadata.uid && !model::session_ended(now));
-                if !there {
-                    return ENDED;
+                let now = changed.is_ok().then(|| changes.borrow_and_update().clone()).flatten();
+                let Some(now) = now.filter(|now| now.metadata.uid == session.metadata.uid) else { return CLOSED };
+                match now.status.as_ref().and_then(|s| s.phase).unwrap_or_default() {
+                    SessionPhase::Closed => return CLOSED,
+                    SessionPhase::Crashed => return CRASHED,
+                    SessionPhase::Expired => return EXPIRED,
+                    SessionPhase::Pending | SessionPhase::Ready => {}
                 }
             }
         }

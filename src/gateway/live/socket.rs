@@ -4,7 +4,7 @@ use super::marks::Mark;
 use super::relay;
 use super::ticket::{LIFE, Ticket, TicketError};
 use crate::driver::MAX_COMMAND_BYTES;
-use crate::gateway::dashboard::{Site, model, origin, rights};
+use crate::gateway::dashboard::{Site, origin, rights};
 use crate::gateway::live::control;
 use crate::gateway::rest::{Caller, Means, Problem};
 use crate::runtime::clock;
@@ -33,9 +33,7 @@ pub async fn open(
 ) -> Result<Response, Problem> {
     let caller = Caller::of(&site, &headers, true).await?;
     let session = rights::session(&site, &namespace, &name)?;
-    if model::session_ended(&session) {
-        return Err(Problem::conflict("SESSION_ENDED", "The session has ended. Its browser is gone."));
-    }
+    control::must_run(&session)?;
     let origin = match caller.means {
         Means::Cookie(_) => origin::own(&headers, &site.gateway.settings)?,
         Means::Token => "",

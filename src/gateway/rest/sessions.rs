@@ -118,9 +118,7 @@ pub async fn live_ticket(
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let session = rights::session(&site, &namespace, &name)?;
-    if model::session_ended(&session) {
-        return Err(Problem::conflict("SESSION_ENDED", "The session has ended. Its browser is gone."));
-    }
+    control::must_run(&session)?;
     control::must_view(&site, &caller.who, &session).await?;
     // A cookie's socket is opened by one of our pages; a program's socket names no origin.
     let origin = match caller.means {

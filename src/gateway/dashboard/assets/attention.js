@@ -1,9 +1,12 @@
 // The Attention page: rows update in place, nothing moves under the pointer, many can be answered at once.
-import { api, busy, element, feed, setCount, start, tick, toast } from "./core.js";
+import { api, busy, draft, element, feed, markup, setCount, start, tick, toast } from "./core.js";
+import { keys } from "./keys.js";
 
 const body = document.querySelector("#requests tbody");
 const table = document.querySelector("#requests");
 const empty = document.querySelector("#empty");
+const none = document.querySelector(".none");
+const find = document.querySelector("#find");
 const news = document.querySelector(".news");
 const bulk = document.querySelector(".bulk");
 const all = document.querySelector("#pick-all");
@@ -28,27 +31,22 @@ function sort() {
   if (order.some((row, index) => body.children[index] !== row)) body.append(...order);
 }
 
-function parse(html) {
-  const box = document.createElement("template");
-  box.innerHTML = html;
-  return box.content.firstElementChild;
-}
-
 function update({ key, html, open, version }) {
   seen.add(key);
   const old = rows.get(key);
   if (old?.dataset.version === version) return;
   if (!old && !open) return;
-  const row = parse(html);
+  const row = markup(html).firstElementChild;
   if (!row) return;
   row.dataset.version = version;
   if (old) {
     const was = old.querySelector("input[type=checkbox]");
     const is = row.querySelector("input[type=checkbox]");
     if (is && was?.checked && open) is.checked = true;
-    const focused = old.contains(document.activeElement) ? document.activeElement.className : null;
+    const focused = old.contains(document.activeElement) ? document.activeElement : null;
     old.replaceWith(row);
-    if (focused !== null) (row.querySelector("a.row-link"))?.focus();
+    // What had the focus keeps it, or, when it is gone, the row does.
+    if (focused) (row.querySelector(focused.matches("input") ? "input" : focused.matches("button") ? "button" : "a.row-link") ?? row.querySelector("a.row-link"))?.focus();
   } else {
     row.classList.add("arrived");
     place(row);
@@ -60,33 +58,53 @@ function update({ key, html, open, version }) {
   show();
 }
 
-function gone(key) {
+function gone(key, what = "Deleted") {
   const row = rows.get(key);
   if (!row) return;
   row.classList.add("settled");
-  row.querySelector(".c-left").textContent = "Deleted";
+  row.querySelector(".c-left").textContent = what;
   row.querySelector("input[type=checkbox]")?.remove();
+  row.querySelector("[data-act=claim]")?.remove();
   rows.delete(key);
   show();
 }
+
+/** The rows that fit what is sought. */
+function seek() {
+  const text = find.value.trim().toLowerCase();
+  let left = 0;
+  for (const row of body.children) {
+    row.hidden = text !== "" && !row.textContent.toLowerCase().includes(text) && !row.dataset.key.includes(text);
+    if (!row.hidden) left += 1;
+  }
+  none.hidden = left > 0;
+}
+
+const boxes = () => [...body.querySelectorAll("tr:not([hidden]) input[type=checkbox]")];
+const picked = () => boxes().filter((box) => box.checked).map((box) => box.closest("tr"));
 
 function show() {
   const any = body.children.length > 0;
   table.closest(".table-wrap").hidden = !any;
   empty.hidden = any;
-  const chosen = picked();
-  bulk.hidden = chosen.length === 0;
-  const n = chosen.length;
+  find.hidden = !any;
+  seek();
+  const n = picked().length;
+  bulk.hidden = n === 0;
   bulk.querySelector("[data-number]").textContent = `${n} selected`;
-  all.checked = n > 0 && n === body.querySelectorAll("input[type=checkbox]").length;
+  all.closest("label").hidden = boxes().length === 0;
+  all.checked = n > 0 && n === boxes().length;
   all.indeterminate = n > 0 && !all.checked;
 }
 
-const picked = () => [...body.querySelectorAll("input[type=checkbox]:checked")].map((box) => box.closest("tr"));
-
+find.addEventListener("input", show);
 table.addEventListener("change", (event) => {
-  if (event.target === all) for (const box of body.querySelectorAll("input[type=checkbox]")) box.checked = all.checked;
+  if (event.target === all) for (const box of boxes()) box.checked = all.checked;
   show();
+});
+table.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-act=claim]");
+  if (button) busy(button, () => claim(button.closest("tr")));
 });
 table.addEventListener("mouseleave", () => { arrived = 0; sort(); });
 bulk.querySelector("[data-none]").addEventListener("click", () => {
@@ -94,41 +112,70 @@ bulk.querySelector("[data-none]").addEventListener("click", () => {
   show();
 });
 
+/** "I am on it." The feed brings the row anew. */
+async function claim(row) {
+  try { await api("POST", `/attention/${row.dataset.key}/claim`); } catch (problem) { toast(problem.message, "bad"); }
+}
+
 /* ---- many at once ---- */
 
 const plural = (n) => (n === 1 ? "1 request" : `${n} requests`);
+const DRAFT = "bulk";
 
 function ask(outcome) {
-  const chosen = picked();
-  const n = chosen.length;
-  if (n === 0) return;
+  let chosen = picked();
+  if (chosen.length === 0) return;
   const resolve = outcome === "resolve";
+  const word = resolve ? "Resolve" : "Reject";
   const message = element("textarea", { id: "bulk-message", maxlength: "4000", rows: "3" });
-  const go = element("button", { type: "button", class: resolve ? "main" : "danger" }, `${resolve ? "Resolve" : "Reject"} ${plural(n)}`);
+  const go = element("button", { type: "button", class: resolve ? "main" : "danger" });
   const no = element("button", { type: "button" }, "Cancel");
-  const effect = resolve ? (n === 1 ? "Its agent is told to go on." : "Their agents are told to go on.")
-    : (n === 1 ? "Its agent is told to give up or try something else." : "Their agents are told to give up or try something else.");
-  const box = element("dialog", { "aria-labelledby": "bulk-title" },
-    element("h2", { id: "bulk-title" }, `${resolve ? "Resolve" : "Reject"} ${plural(n)}?`),
-    element("p", {}, effect),
-    element("p", { class: "hint" }, chosen.slice(0, 5).map((row) => `“${row.querySelector(".row-link").textContent.slice(0, 60)}”`).join(" ") + (n > 5 ? ` and ${n - 5} more` : "")),
-    element("label", { for: "bulk-message", class: "bulk-label" }, n === 1 ? "Message for the agent" : "Message for the agents"),
-    message,
-    element("div", { class: "actions" }, no, go));
+  const title = element("h2", { id: "bulk-title" });
+  const effect = element("p", {});
+  const names = element("p", { class: "hint" });
+  const label = element("label", { for: "bulk-message", class: "bulk-label" });
+  const failed = element("div", { class: "note bad", role: "alert", hidden: true });
+  message.value = draft.get(DRAFT);
+  message.addEventListener("input", () => draft.set(DRAFT, message.value));
+  const write = () => {
+    const n = chosen.length;
+    title.textContent = `${word} ${plural(n)}?`;
+    go.textContent = `${word} ${plural(n)}`;
+    const told = n === 1 ? "Its agent is told" : "Their agents are told";
+    effect.textContent = `${told} ${resolve ? "to go on." : "to give up or try something else."}`;
+    label.textContent = n === 1 ? "Message for the agent" : "Message for the agents";
+    names.replaceChildren(...chosen.slice(0, 5).flatMap((row) => ["“", element("bdi", {}, row.querySelector(".row-link").textContent.slice(0, 60)), "” "]),
+      n > 5 ? `and ${n - 5} more` : "");
+  };
+  write();
+  const box = element("dialog", { "aria-labelledby": "bulk-title" }, title, effect, names, label, message, failed, element("div", { class: "actions" }, no, go));
   document.body.append(box);
   box.addEventListener("close", () => box.remove());
   no.addEventListener("click", () => box.close());
   go.addEventListener("click", () => busy(go, async () => {
+    failed.hidden = true;
     try {
       const requests = chosen.map((row) => ({ namespace: row.dataset.ns, name: row.dataset.name }));
-      const { results } = await api("POST", "/attention/bulk", { outcome, message: message.value, requests });
-      const failed = results.filter((result) => !result.ok);
-      box.close();
-      for (const row of chosen) { const tick = row.querySelector("input[type=checkbox]"); if (tick) tick.checked = false; }
+      const { results } = await api("POST", "/attention/bulk", { outcome, message: message.value, requests }, 60_000);
+      const bad = results.filter((result) => !result.ok);
+      for (const row of chosen) { const tick = rows.get(row.dataset.key)?.querySelector("input[type=checkbox]"); if (tick) tick.checked = false; }
       show();
-      toast(`${resolve ? "Resolved" : "Rejected"} ${plural(results.length - failed.length)}.`, "good");
-      for (const result of failed.slice(0, 3)) toast(`${result.name}: ${result.error}`, "bad");
-    } catch (problem) { toast(problem.message, "bad"); }
+      if (bad.length < results.length) toast(`${resolve ? "Resolved" : "Rejected"} ${plural(results.length - bad.length)}.`, "good");
+      if (bad.length === 0) { draft.set(DRAFT, ""); box.close(); return; }
+      // The message stays, for those that can still be answered.
+      const again = new Set(bad.filter((result) => !["ALREADY_SETTLED", "NOT_FOUND", "FORBIDDEN"].includes(result.code)).map((result) => `${result.namespace}/${result.name}`));
+      const reason = (result) => rows.get(`${result.namespace}/${result.name}`)?.querySelector(".row-link")?.textContent.slice(0, 60) ?? result.name;
+      failed.hidden = false;
+      failed.replaceChildren(element("div", {}, element("p", {}, `${plural(bad.length)} could not be ${resolve ? "resolved" : "rejected"}:`),
+        element("ul", {}, ...bad.slice(0, 5).map((result) => element("li", {}, "“", element("bdi", {}, reason(result)), `”: ${result.error}`))),
+        bad.length > 5 ? element("p", {}, `and ${bad.length - 5} more`) : ""));
+      chosen = chosen.filter((row) => again.has(row.dataset.key));
+      if (chosen.length > 0) write();
+      else { title.textContent = "Not all were answered"; effect.textContent = ""; names.textContent = ""; go.hidden = true; no.textContent = "Close"; no.focus(); }
+    } catch (problem) {
+      failed.hidden = false;
+      failed.textContent = problem.message;
+    }
   }));
   box.showModal();
   message.focus();
@@ -138,13 +185,24 @@ bulk.querySelector("[data-act=reject]").addEventListener("click", () => ask("rej
 
 start();
 show();
+keys({
+  rows: () => [...body.children],
+  on: {
+    x: (row) => { const box = row?.querySelector("input[type=checkbox]"); if (box) { box.checked = !box.checked; show(); } },
+    c: (row) => { if (row?.querySelector("[data-act=claim]")) claim(row); },
+    r: () => ask("resolve"),
+    e: () => ask("reject"),
+  },
+});
 feed("attention", {
   hello: () => { seen = new Set(); },
+  // The row itself tells of a new request here.
+  asked: () => {},
   attention: update,
   gone: ({ key }) => gone(key),
   synced: ({ open }) => {
-    // Whatever the server no longer names has gone while this page was not connected.
-    for (const key of rows.keys()) if (!seen.has(key)) gone(key);
+    // Whatever the server no longer names was settled or deleted while this page was not connected.
+    for (const key of [...rows.keys()]) if (!seen.has(key) && !rows.get(key).classList.contains("settled")) gone(key, "No longer open");
     setCount(open);
   },
 });

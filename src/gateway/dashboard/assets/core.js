@@ -39,13 +39,22 @@ export async function api(method, path, body, within = 20_000) {
   return value;
 }
 
+/** The only way in which text becomes markup here: what this server rendered, where every word of others is escaped. */
+const rendered = window.trustedTypes?.createPolicy("beckon", { createHTML: (html) => html }) ?? { createHTML: (html) => html };
+
+/** Markup of this server as nodes. */
+export function markup(html) {
+  const box = document.createElement("template");
+  box.innerHTML = rendered.createHTML(html);
+  return box.content;
+}
+
 /** A fragment of a page, rendered by the server. */
 export async function fragment(path) {
   const reply = await fetch(path, { credentials: "same-origin", headers: { accept: "text/html" } });
+  if (reply.redirected) { signedOut(); throw new Problem(401, null); }
   if (!reply.ok) throw new Problem(reply.status, null);
-  const box = document.createElement("template");
-  box.innerHTML = await reply.text();
-  return box.content;
+  return markup(await reply.text());
 }
 
 /** An element with text; nothing here ever parses markup. */
@@ -59,18 +68,35 @@ export function element(tag, attributes = {}, ...children) {
   return node;
 }
 
-/** Tells something at the edge of the page. */
-export function toast(text, kind = "") {
+/** Tells something at the edge of the page. What went wrong stays until it is dismissed. */
+export function toast(text, kind = "", within = 8000) {
   const shelf = document.querySelector(".toasts");
   if (!shelf) return;
-  const note = element("div", { class: `note ${kind}` }, element("span", {}, text));
+  const said = typeof text === "string" ? element("span", {}, text) : text;
+  for (const old of shelf.children) if (old.firstElementChild.textContent === said.textContent) old.remove();
+  const note = element("div", { class: `note ${kind}`, ...(kind === "bad" ? { role: "alert" } : {}) }, said);
   const close = element("button", { type: "button", class: "plain", "aria-label": "Dismiss" }, "✕");
   close.addEventListener("click", () => note.remove());
   note.append(close);
   shelf.append(note);
-  while (shelf.children.length > 4) shelf.firstElementChild.remove();
-  if (kind !== "bad") setTimeout(() => note.remove(), 8000);
+  while (shelf.children.length > 4) (shelf.querySelector(":scope > :not(.bad)") ?? shelf.firstElementChild).remove();
+  if (kind !== "bad") setTimeout(() => note.remove(), within);
 }
+
+/** A request that has just been opened, told on whatever page the person is. */
+function asked({ key, title }) {
+  if (location.pathname === `/attention/${key}`) return;
+  toast(element("span", {}, "An agent asks: ", element("a", { href: `/attention/${key}`, dir: "auto" }, title || key)), "info", 20_000);
+}
+
+/* ---- what was typed: kept in this tab until it is sent or the person signs out ---- */
+
+const DRAFT = "beckon-draft ";
+export const draft = {
+  get: (key) => { try { return sessionStorage.getItem(DRAFT + me + " " + key) ?? ""; } catch { return ""; } },
+  set: (key, text) => { try { if (text) sessionStorage.setItem(DRAFT + me + " " + key, text); else sessionStorage.removeItem(DRAFT + me + " " + key); } catch { /* Full or forbidden: the page itself still has it. */ } },
+  clear: () => { try { for (const key of Object.keys(sessionStorage)) if (key.startsWith(DRAFT)) sessionStorage.removeItem(key); } catch { /* There is none. */ } },
+};
 
 /* ---- clocks ---- */
 
@@ -119,7 +145,7 @@ export function tick(root = document) {
 
 /* ---- the live feed ---- */
 
-const plainTitle = document.title;
+const plainTitle = document.title.replace(/^\(\d+\) /, "");
 
 /** The number of open requests: in the title, at the navigation, and told to screen readers. */
 export function setCount(open) {
@@ -174,6 +200,7 @@ export function feed(view, on) {
       on.hello?.(data);
     });
     handle("count", (data) => setCount(data.open));
+    if (!on.asked) handle("asked", asked);
     handle("stale", (data) => linkState(data.stale ? `Not current since ${new Date().toLocaleTimeString()}: the cluster does not answer` : ""));
     for (const [name, run] of Object.entries(on)) if (name !== "hello") handle(name, run);
     source.addEventListener("error", async () => {
@@ -202,6 +229,7 @@ function stay() {
 
 /** What every page does. */
 export function start() {
+  document.querySelector("form.me")?.addEventListener("submit", draft.clear);
   tick();
   setInterval(tick, 1000);
   for (const name of ["pointerdown", "keydown", "wheel"]) addEventListener(name, stay, { passive: true, capture: true });
@@ -210,7 +238,13 @@ export function start() {
 /** Runs `act` with the button busy, so that it can't be pressed twice. */
 export async function busy(button, act) {
   if (button.getAttribute("aria-busy") === "true") return;
+  const focused = document.activeElement === button;
   button.setAttribute("aria-busy", "true");
   button.disabled = true;
-  try { await act(); } finally { button.removeAttribute("aria-busy"); button.disabled = false; }
+  try { await act(); } finally {
+    button.removeAttribute("aria-busy");
+    button.disabled = false;
+    // A disabled button loses the focus.
+    if (focused && document.activeElement === document.body) button.focus();
+  }
 }

@@ -140,7 +140,8 @@ export class Hands {
     }
     const points = [...event.touches].filter((touch) => this.fingers.has(touch.identifier)).slice(0, 10)
       .map((touch) => ({ id: this.fingers.get(touch.identifier), ...this.at(touch) }));
-    const sent = { kind: "touch", phase, points, modifiers: this.modifiers(event) };
+    // Only the last finger ends a touch; one that leaves the others is missing from the next move.
+    const sent = { kind: "touch", phase: points.length > 0 && phase !== "start" ? "move" : phase, points, modifiers: this.modifiers(event) };
     if (phase === "move") { this.dragged = sent; this.later(); return; }
     this.push(sent);
     if (phase !== "start") for (const touch of event.changedTouches) this.fingers.delete(touch.identifier);

@@ -12,6 +12,9 @@ const NO_PICTURE = {
   crashed: ["This tab crashed", "The agent can navigate to bring it back."],
   busy: ["The page is busy", "It has not answered for a while; what you do arrives when it does."],
 };
+const PHONE = matchMedia("(max-width: 960px)");
+/** Without keys there is no Escape. */
+const TOUCH = matchMedia("(pointer: coarse)");
 const pause = (millis) => new Promise((done) => setTimeout(done, millis));
 const clock = (millis) => { const s = Math.max(0, Math.ceil(millis / 1000)); return `${Math.floor(s / 60)}:${String(s % 60).padStart(2, "0")}`; };
 
@@ -108,12 +111,17 @@ export class LiveView {
     this.ended = true;
     this.connected = false;
     this.drop();
-    this.plate("No live view", why || "This view has ended.");
+    // "What happened. What that means."
+    const [title, ...rest] = (why || "This view has ended.").split(/(?<=\.) /);
+    this.plate(title.replace(/\.$/, ""), rest.join(" "));
     this.root.querySelector("[data-act=resize]")?.remove();
     this.show();
   }
 
-  sessionEnded() { this.stop("The session has ended. Its browser is gone."); this.socket?.close(); }
+  sessionEnded(why) {
+    if (!this.ended) this.stop(why || "The session has ended. Its browser is gone.");
+    this.socket?.close();
+  }
 
   /* ---- picture ---- */
 
@@ -149,8 +157,7 @@ export class LiveView {
   fit() {
     const { width, height } = this.page;
     const room = this.stage.getBoundingClientRect();
-    const phone = matchMedia("(max-width: 720px)").matches;
-    const scale = phone ? room.width / width : Math.min(room.width / width, room.height / height, 2);
+    const scale = PHONE.matches ? room.width / width : Math.min(room.width / width, room.height / height, 2);
     this.screen.style.width = `${Math.floor(width * scale)}px`;
     this.screen.style.height = `${Math.floor(height * scale)}px`;
   }
@@ -316,7 +323,7 @@ export class LiveView {
     const hands = this.ended ? "ended" : !this.connected ? "lost" : waiting ? "wait" : this.lease ? "me" : other || mine ? "other" : "watch";
     const text = {
       ended: "View ended", lost: this.lastFrame ? "View lost · reconnecting" : "Connecting", wait: "Agent is finishing an action",
-      me: "You are driving · Esc Esc to let go", other: other ? `${other} is driving` : "You are driving in another window", watch: "Watching",
+      me: TOUCH.matches ? "You are driving" : "You are driving · Esc Esc to let go", other: other ? `${other} is driving` : "You are driving in another window", watch: "Watching",
     }[hands];
     this.root.dataset.hands = hands === "lost" && !this.lastFrame ? "watch" : hands;
     if (this.pill.textContent !== text) this.pill.textContent = text;
@@ -324,6 +331,7 @@ export class LiveView {
     if (this.takeButton) {
       this.takeButton.hidden = Boolean(this.lease) || this.settled || this.ended;
       if (this.takeButton.getAttribute("aria-busy") !== "true") this.takeButton.disabled = !this.connected || Boolean(other);
+      this.takeButton.title = other ? `${other} is driving: you can take over when they let go.` : this.connected ? "" : "The view is not connected.";
     }
     if (this.letGoButton) this.letGoButton.hidden = !this.lease;
     if (this.keysButton) this.keysButton.hidden = !this.lease;
@@ -340,6 +348,16 @@ export class LiveView {
     const number = (id, value, min, max) => element("input", { id, type: "number", value: String(value), min: String(min), max: String(max), required: true });
     const wide = number("size-width", width, 320, 2560);
     const high = number("size-height", height, 240, 1600);
+    // The room that this view has: on a phone, the agent's page then is a phone's page.
+    const room = this.stage.getBoundingClientRect();
+    const clamp = (value, low, high) => String(Math.round(Math.min(Math.max(value, low), high)));
+    const fit = element("button", { type: "button", class: "plain" }, "As large as this view");
+    fit.addEventListener("click", () => {
+      wide.value = clamp(room.width, 320, 2560);
+      high.value = clamp(PHONE.matches ? innerHeight - 240 : room.height, 240, 1600);
+    });
+    const usual = element("button", { type: "button", class: "plain" }, "1280 × 800");
+    usual.addEventListener("click", () => { wide.value = "1280"; high.value = "800"; });
     const go = element("button", { type: "submit", class: "main" }, "Resize");
     const no = element("button", { type: "button" }, "Cancel");
     const form = element("form", { method: "dialog" },
@@ -348,6 +366,7 @@ export class LiveView {
       element("div", { class: "sizes" },
         element("div", {}, element("label", { for: "size-width" }, "Width"), wide),
         element("div", {}, element("label", { for: "size-height" }, "Height"), high)),
+      element("p", { class: "presets" }, fit, usual),
       element("div", { class: "actions" }, no, go));
     const box = element("dialog", { "aria-labelledby": "resize-title" }, form);
     document.body.append(box);

@@ -1,5 +1,6 @@
 // One request: what is asked, the live view, the answer.
-import { api, busy, feed, fragment, start, tick, toast } from "./core.js";
+import { api, busy, draft, feed, fragment, start, tick, toast } from "./core.js";
+import { keys } from "./keys.js";
 import { LiveView } from "./live.js";
 
 const side = document.querySelector(".side");
@@ -8,6 +9,7 @@ const key = `${ns}/${name}`;
 const view = document.querySelector(".live[data-session]");
 const live = view ? new LiveView(view) : null;
 let version = side.dataset.version;
+let seen = false;
 
 /** Texts of more than twelve lines are cut until asked for. */
 function fold(root) {
@@ -28,65 +30,134 @@ function fold(root) {
   }
 }
 
-function wire() {
-  const box = document.querySelector("#message");
-  for (const choice of document.querySelectorAll("[data-choice]")) {
-    choice.addEventListener("click", () => { if (box) { box.value = choice.textContent; box.focus(); } });
-  }
-  for (const act of ["resolve", "reject"]) {
-    const button = document.querySelector(`.answer [data-act=${act}]`);
-    button?.addEventListener("click", () => busy(button, () => answer(act, box.value)));
-  }
+const message = () => document.querySelector("#message");
+const buttons = () => [...document.querySelectorAll(".answer [data-act]")];
+
+function failed(text) {
+  const note = document.querySelector("#failed");
+  if (note) { note.hidden = text === ""; note.textContent = text; } else if (text) toast(text, "bad");
 }
 
-/** Whether an answer of this page is on its way or stored: what is typed is then not lost. */
-let sending = false;
-
-async function answer(act, message) {
-  sending = true;
-  try {
-    await api("POST", `/attention/${ns}/${name}/${act}`, { message });
-    await refresh();
-    document.querySelector(".verdict")?.focus();
-  } catch (problem) {
-    sending = false;
-    toast(problem.message, "bad");
-    if (problem.status === 409 || problem.status === 404) await refresh(message).catch(() => {});
-  }
-}
-
-/** Takes the answer panel and the facts from the server again; what was typed stays. */
-async function refresh(unsent = "") {
-  const typed = document.querySelector("#message")?.value ?? unsent;
-  const part = await fragment(`/attention/${ns}/${name}?part=side`);
-  const fresh = part.querySelector(".side");
-  if (!fresh) return;
-  for (const id of ["facts", "answer"]) {
-    const from = fresh.querySelector(`#${id}`);
-    const to = side.querySelector(`#${id}`);
-    if (from && to) to.replaceWith(from);
-  }
-  side.dataset.standing = fresh.dataset.standing;
-  const box = document.querySelector("#message");
-  if (box) box.value = typed;
-  else if (typed.trim() && !sending) {
+/** What was typed comes back, in the box or, when it can't be sent any more, below the outcome. */
+function restore() {
+  const typed = draft.get(key);
+  const box = message();
+  if (box) { if (!box.value) box.value = typed; return; }
+  const said = document.querySelector(".verdict .said")?.textContent ?? "";
+  const answer = document.querySelector("#answer");
+  if (answer?.hasAttribute("data-mine") && said.trim() === typed.trim()) draft.set(key, "");
+  else if (typed.trim()) {
     const lost = document.querySelector("#unsent");
     if (lost) { lost.hidden = false; lost.querySelector("pre").textContent = typed; }
   }
+}
+
+side.addEventListener("input", (event) => { if (event.target === message()) { draft.set(key, event.target.value); failed(""); } });
+side.addEventListener("click", (event) => {
+  const choice = event.target.closest("[data-choice]");
+  if (choice && message()) {
+    message().value = choice.textContent;
+    draft.set(key, choice.textContent);
+    message().focus();
+  }
+  const button = event.target.closest("[data-act]");
+  if (button) busy(button, () => act(button));
+});
+
+async function act(button) {
+  const what = button.dataset.act;
+  if (what === "resolve" || what === "reject") { await answer(what); return; }
+  try {
+    await api("POST", `/attention/${key}/${what}`, what === "extend" ? { seconds: Number(button.dataset.seconds) } : undefined);
+    await refresh();
+  } catch (problem) {
+    toast(problem.message, "bad");
+    if (problem.status === 409 || problem.status === 404) await refresh().catch(() => {});
+  }
+}
+
+async function answer(what) {
+  const typed = message().value;
+  if (what === "resolve" && !typed.trim() && document.querySelector("#answer").hasAttribute("data-needs-words")) {
+    failed("This asks for an answer in words: type it first.");
+    message().focus();
+    return;
+  }
+  failed("");
+  const others = buttons();
+  for (const button of others) button.disabled = true;
+  try {
+    await api("POST", `/attention/${key}/${what}`, { message: typed });
+    draft.set(key, "");
+  } catch (problem) {
+    // Nobody loses what they typed: it is in the box, and in this tab even after a reload.
+    draft.set(key, typed);
+    for (const button of others) button.disabled = false;
+    if (problem.status === 409 || problem.status === 404) {
+      await refresh().catch(() => {});
+      if (message()) failed(problem.message); else toast(problem.message, "bad");
+    } else if (problem.status !== 401) {
+      failed(`${problem.message} Your message is still here.`);
+      message()?.scrollIntoView({ block: "nearest" });
+    }
+    return;
+  }
+  await refresh().catch(() => toast("The answer is stored. This page could not be brought up to date: reload it.", "good"));
+  document.querySelector(".verdict")?.focus();
+}
+
+/** Takes the facts and the outcome from the server again. The box keeps its text, its caret and its composition. */
+async function refresh() {
+  const fresh = (await fragment(`/attention/${key}?part=side`)).querySelector(".side");
+  if (!fresh) return;
+  const active = document.activeElement;
+  const had = side.contains(active);
+  const mark = active.dataset.act ?? active.getAttribute("href") ?? "";
+  for (const id of ["facts", "answer"]) {
+    const from = fresh.querySelector(`#${id}`);
+    const to = side.querySelector(`#${id}`);
+    if (!from || !to) continue;
+    if (id === "answer" && from.dataset.state === to.dataset.state && from.dataset.state !== "settled") continue;
+    to.replaceWith(from);
+  }
+  side.dataset.standing = fresh.dataset.standing;
+  restore();
   tick(side);
-  wire();
+  // What had the focus keeps it, or, when it is gone, the outcome does.
+  if (had && document.activeElement === document.body) {
+    (side.querySelector(`[data-act="${CSS.escape(mark)}"], a[href="${CSS.escape(mark)}"]`) ?? document.querySelector(".verdict"))?.focus();
+  }
   if (side.dataset.standing !== "open") live?.requestEnded();
 }
 
 start();
 fold(side);
-wire();
+restore();
+keys({
+  on: {
+    c: () => side.querySelector("[data-act=claim]")?.click(),
+    r: () => side.querySelector("[data-act=resolve]")?.focus(),
+    e: () => side.querySelector("[data-act=reject]")?.focus(),
+    t: () => live?.takeButton?.click(),
+  },
+});
 feed("attention", {
+  hello: () => { seen = false; },
   attention: (event) => {
-    if (event.key !== key || event.version === version) return;
+    if (event.key !== key) return;
+    seen = true;
+    if (event.version === version) return;
     version = event.version;
     if (!event.open) live?.requestEnded();
     refresh().catch(() => {});
   },
-  gone: (event) => { if (event.key === key) { live?.requestEnded(); refresh().catch(() => {}); } },
+  gone: (event) => { if (event.key === key) deleted(); },
+  // Settled or deleted while this page was not connected.
+  synced: () => { if (!seen && side.dataset.standing === "open") refresh().catch((problem) => { if (problem.status === 404) deleted(); }); },
 });
+
+function deleted() {
+  live?.requestEnded();
+  for (const button of buttons()) button.disabled = true;
+  failed("This request was deleted. Its agent was told so, and nothing can be answered any more. Your message is still here.");
+}

@@ -1,5 +1,6 @@
 // One session: its page, who has the hands, what it waits for.
 import { api, busy, element, feed, fragment, start, tick, toast } from "./core.js";
+import { keys } from "./keys.js";
 import { LiveView } from "./live.js";
 
 const side = document.querySelector(".side");
@@ -15,7 +16,7 @@ async function refresh() {
     if (from && to) to.replaceWith(from);
   }
   const ended = part.querySelector(".side")?.dataset.ended;
-  if (ended) { live?.sessionEnded(); document.querySelector("#close-session")?.closest(".answer").remove(); }
+  if (ended) { live?.sessionEnded(ended); document.querySelector("#close-session")?.closest(".answer").remove(); }
   tick();
 }
 
@@ -40,11 +41,23 @@ close?.addEventListener("click", () => {
   no.focus();
 });
 
+function gone() {
+  live?.sessionEnded("The session is gone. Its record was deleted.");
+  document.querySelector("#close-session")?.closest(".answer").remove();
+}
+
 start();
+keys({ rows: () => [...document.querySelectorAll("#banner [data-request]")], on: { t: () => live?.takeButton?.click() } });
 let version = side.dataset.version;
+let seen = false;
 feed("sessions", {
+  hello: () => { seen = false; },
+  gone: (event) => { if (event.key === `${ns}/${name}`) gone(); },
+  synced: () => { if (!seen) gone(); },
   session: (event) => {
-    if (event.key !== `${ns}/${name}` || event.version === version) return;
+    if (event.key !== `${ns}/${name}`) return;
+    seen = true;
+    if (event.version === version) return;
     version = event.version;
     refresh().catch(() => {});
   },

@@ -1,5 +1,6 @@
 // The list of sessions, kept as it is on the server.
-import { feed, start, tick } from "./core.js";
+import { feed, markup, start, tick } from "./core.js";
+import { keys } from "./keys.js";
 
 const list = document.querySelector("#sessions");
 const empty = document.querySelector("#empty");
@@ -12,15 +13,14 @@ function show() {
 }
 
 start();
+keys({ rows: () => [...list.children] });
 feed("sessions", {
   hello: () => { seen = new Set(); },
   session: ({ key, html, version }) => {
     seen.add(key);
     const old = cards.get(key);
     if (old?.dataset.version === version) return;
-    const box = document.createElement("template");
-    box.innerHTML = html;
-    const card = box.content.firstElementChild;
+    const card = markup(html).firstElementChild;
     if (!card) return;
     card.dataset.version = version;
     const focused = old?.contains(document.activeElement);
