@@ -8,6 +8,8 @@ mod support;
 mod canary;
 #[path = "controller/caps.rs"]
 mod caps;
+#[path = "controller/crowd.rs"]
+mod crowd;
 #[path = "controller/faults.rs"]
 mod faults;
 #[path = "controller/leaders.rs"]
@@ -18,5 +20,7 @@ mod races;
 mod requests;
 #[path = "controller/sessions.rs"]
 mod sessions;
+#[path = "controller/told.rs"]
+mod told;
 #[path = "controller/world.rs"]
 mod world;

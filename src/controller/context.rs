@@ -7,6 +7,7 @@ use super::error::Error;
 use super::index::Index;
 use super::metrics::{ControllerMetrics, KindLabel, PassLabel};
 use super::processes::Processes;
+use super::queue::Lane;
 use super::settings::Settings;
 use super::triggers::Triggers;
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession};
@@ -14,15 +15,17 @@ use crate::k8s::events::{Events, Fact};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::runtime::controller::Action;
 use kube::runtime::reflector::Store;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// However quiet an object is, it is looked at again after this long, in seconds, give or take a tenth.
-const LONGEST_SECONDS: i64 = 600;
+/// However quiet an object is, it is looked at again after this long, in seconds, give or take a tenth: timers do not follow a
+/// clock that is set forward, deadlines do. Such a look writes nothing.
+const LONGEST_SECONDS: i64 = 60;
+/// The same, where only history is left.
+const LONGEST_OF_HISTORY_SECONDS: i64 = 600;
 
 /// What is watched.
 #[derive(Clone, Debug)]
@@ -102,14 +105,23 @@ impl Context {
         self.events.post(Fact { about: object.object_ref(&()), warning, reason, action, note: note.into() });
     }
 
-    /// Looks again at `wake`, or after ten minutes, whichever comes first.
+    /// Looks again at `wake`, or after a minute, whichever comes first.
     #[must_use]
-    pub fn again(&self, wake: Option<Timestamp>) -> Action {
-        let longest = SignedDuration::from_millis(rand::random_range(900 * LONGEST_SECONDS..1100 * LONGEST_SECONDS));
+    pub fn again(&self, wake: Option<Timestamp>) -> Next {
+        Next::after(self.pause(wake, LONGEST_SECONDS))
+    }
+
+    /// Looks again at `wake`, or after ten minutes, whichever comes first: nobody waits for it.
+    #[must_use]
+    pub fn again_as_history(&self, wake: Timestamp) -> Next {
+        Next(Some((self.pause(Some(wake), LONGEST_OF_HISTORY_SECONDS), Lane::History)))
+    }
+
+    fn pause(&self, wake: Option<Timestamp>, longest: i64) -> Duration {
+        let longest = SignedDuration::from_millis(rand::random_range(900 * longest..1100 * longest));
         let pause = wake.map_or(longest, |wake| wake.duration_since(self.now()).min(longest));
         // A timer has whole milliseconds: one more is not early.
-        let pause = Duration::try_from(pause).unwrap_or_default() + Duration::from_millis(1);
-        Action::requeue(pause)
+        Duration::try_from(pause).unwrap_or_default() + Duration::from_millis(1)
     }
 
     /// Counts a pass that ended.
@@ -120,12 +132,33 @@ impl Context {
     }
 }
 
+/// When an object is looked at again if nothing happens before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next(Option<(Duration, Lane)>);
+
+impl Next {
+    /// Not by the clock: it is on its way out.
+    pub const NEVER: Self = Self(None);
+
+    /// After a pause; its life goes on.
+    #[must_use]
+    pub const fn after(pause: Duration) -> Self {
+        Self(Some((pause, Lane::Living)))
+    }
+
+    /// Counted from now.
+    #[must_use]
+    pub fn at(self) -> Option<(Instant, Lane)> {
+        self.0.map(|(pause, lane)| (Instant::now() + pause, lane))
+    }
+}
+
 /// What follows a pass that failed: a pause that grows with the failures in a row.
-pub fn retry<K: Resource>(object: &K, error: &Error, context: &Context) -> Action {
+pub fn retry<K: Resource>(object: &K, error: &Error, context: &Context) -> Next {
     let uid = object.uid().unwrap_or_default();
     let pause = error.pause(context.backoff.failed(&uid));
     let jitter = Duration::from_millis(rand::random_range(0..=pause.as_millis().min(10_000) as u64 / 4));
-    Action::requeue(pause + jitter)
+    Next::after(pause + jitter)
 }
 
 /// The shared context.

@@ -127,6 +127,15 @@ impl Index {
         tables.requests.iter().filter(|(_, entry)| entry.gateways.iter().any(|name| name == gateway)).map(|(key, _)| key.clone()).collect()
     }
 
+    /// Every unsettled request, those that are decided first, then the older ones.
+    #[must_use]
+    pub fn all(&self) -> Vec<Key> {
+        let tables = self.tables();
+        let mut all: Vec<_> = tables.requests.iter().collect();
+        all.sort_by_key(|(_, entry)| (!entry.decided, entry.candidate.created));
+        all.into_iter().map(|(key, _)| key.clone()).collect()
+    }
+
     /// Namespaces that have unsettled requests.
     #[must_use]
     pub fn namespaces(&self) -> BTreeSet<String> {

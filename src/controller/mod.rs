@@ -13,6 +13,7 @@ mod error;
 mod index;
 mod metrics;
 mod processes;
+mod queue;
 mod settings;
 mod triggers;
 mod watches;
@@ -141,7 +142,7 @@ pub async fn control(
     let mut watching = watches::start(&context, writers, &readiness, &rest);
     let result = tokio::select! {
         () = watch_progress(&context, &progress, &readiness) => Err(Failure::Ended("the look at the watches")),
-        result = lead(&context, &candidate, &stop) => result,
+        () = lead(&context, &candidate, &stop) => Ok(()),
         Some(ended) = watching.join_next() => Err(Failure::Ended(ended.unwrap_or("a watch"))),
     };
     rest.cancel();
@@ -151,7 +152,7 @@ pub async fn control(
 }
 
 /// Leads whenever it can. The Lease is given back when all work has ended.
-async fn lead(context: &Shared, candidate: &Candidate, stop: &CancellationToken) -> Result<(), Failure> {
+async fn lead(context: &Shared, candidate: &Candidate, stop: &CancellationToken) {
     // A leader that has read nothing yet would judge by absence.
     let read = async {
         tokio::join!(
@@ -161,22 +162,22 @@ async fn lead(context: &Shared, candidate: &Candidate, stop: &CancellationToken)
             context.stores.activity.wait_until_ready(),
         )
     };
-    tokio::select! { () = stop.cancelled() => return Ok(()), _ = read => {} }
+    tokio::select! { () = stop.cancelled() => return, _ = read => {} }
     while let Some(leadership) = candidate.lead(stop).await {
         tracing::info!("this process leads");
         context.metrics.leader.set(1);
         let lost = leadership.lost();
-        let result = tokio::select! {
-            () = stop.cancelled() => Ok(()),
-            () = lost.cancelled() => Ok(()),
-            result = work::work(context) => result,
-        };
+        tokio::select! {
+            // The fence is looked at before any work.
+            biased;
+            () = stop.cancelled() => {}
+            () = lost.cancelled() => {}
+            () = work::work(context) => {}
+        }
         context.triggers.close();
         context.metrics.leader.set(0);
         leadership.release().await;
-        result?;
     }
-    Ok(())
 }
 
 /// Tells by the readiness whether the watches go on.
@@ -195,15 +196,15 @@ async fn watch_progress(context: &Shared, progress: &WatchProgress, readiness: &
 }
 
 /// Looks at the requests of the gateway processes whose liveness changed.
-async fn tell_gateways(context: &Shared) {
+fn tell_gateways(context: &Context) {
     for name in context.processes.changed(context.now()) {
-        requests_of_gateway(context, &name).await;
+        requests_of_gateway(context, &name);
     }
 }
 
-async fn requests_of_gateway(context: &Shared, name: &str) {
+fn requests_of_gateway(context: &Context, name: &str) {
     for request in context.index.of_gateway(name) {
-        context.triggers.request(&request).await;
+        context.triggers.request(request);
     }
 }
 
@@ -219,7 +220,7 @@ async fn ask_canary(context: &Context, namespace: &str) {
     }
     // What waited for this.
     for request in context.index.decided(namespace) {
-        context.triggers.request(&request).await;
+        context.triggers.request(request);
     }
 }
 

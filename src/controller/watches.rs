@@ -2,10 +2,12 @@
 
 use super::browser_session::build::{SESSION, session_of};
 use super::context::{Context, Shared, Stores};
-use super::index::key;
+use super::index::{key, unsettled};
 use super::metrics::KindLabel;
 use super::processes;
+use super::queue::Lane;
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession, Phase};
+use crate::domain::session;
 use crate::k8s::watch::{self, Change, prune_metadata};
 use crate::runtime::admin::Readiness;
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
@@ -151,28 +153,28 @@ fn noted<K>(context: &Context, readiness: &Readiness, what: &'static str, kind: 
     }
 }
 
-async fn requests(context: &Shared, readiness: &Readiness, change: Change<AttentionRequest>) {
+fn requests(context: &Context, readiness: &Readiness, change: Change<AttentionRequest>) {
     let session = |request: &AttentionRequest| {
         request.spec.session_ref.as_ref().map(|session| (request.namespace().unwrap_or_default(), session.name.clone()))
     };
     match &change {
         Change::Applied(request) => {
             context.index.applied(request);
-            context.triggers.request(&key(request)).await;
+            look_at_request(context, request);
             if let Some(session) = session(request) {
-                context.triggers.session(&session).await;
+                context.triggers.session(session);
             }
         }
         Change::Deleted(request) => {
             context.index.deleted(request);
             if let Some(session) = session(request) {
-                context.triggers.session(&session).await;
+                context.triggers.session(session);
             }
         }
         Change::Reset => {
             let all = context.stores.requests.state();
             context.index.reset(all.iter().map(Arc::as_ref));
-            everything(context).await;
+            everything(context);
         }
         Change::Unreadable(..) | Change::Failed(_) => {}
     }
@@ -180,53 +182,60 @@ async fn requests(context: &Shared, readiness: &Readiness, change: Change<Attent
     noted(context, readiness, "requests", "AttentionRequest", &change);
 }
 
-async fn sessions(context: &Shared, readiness: &Readiness, change: Change<BrowserSession>) {
+fn sessions(context: &Context, readiness: &Readiness, change: Change<BrowserSession>) {
     match &change {
         Change::Applied(session) => {
-            context.triggers.session(&key(session)).await;
-            requests_of(context, session).await;
+            look_at_session(context, session);
+            requests_of(context, session);
         }
-        Change::Deleted(session) => requests_of(context, session).await,
-        Change::Reset => everything(context).await,
+        Change::Deleted(session) => {
+            requests_of(context, session);
+        }
+        Change::Reset => {
+            unsettled_requests(context);
+            every_session(context);
+        }
         Change::Unreadable(..) | Change::Failed(_) => {}
     }
     noted(context, readiness, "sessions", "BrowserSession", &change);
 }
 
-async fn requests_of(context: &Shared, session: &BrowserSession) {
+fn requests_of(context: &Context, session: &BrowserSession) {
     let namespace = session.namespace().unwrap_or_default();
     for name in context.index.of_session(&key(session)) {
-        context.triggers.request(&(namespace.clone(), name)).await;
+        context.triggers.request((namespace.clone(), name));
     }
 }
 
-async fn pods(context: &Shared, readiness: &Readiness, change: Change<Pod>) {
+fn pods(context: &Context, readiness: &Readiness, change: Change<Pod>) {
     match &change {
         Change::Applied(pod) | Change::Deleted(pod) => {
             if let Some(session) = session_of(pod) {
-                context.triggers.session(&(pod.namespace().unwrap_or_default(), session.to_owned())).await;
+                context.triggers.session((pod.namespace().unwrap_or_default(), session.to_owned()));
             }
         }
-        Change::Reset => everything(context).await,
+        Change::Reset => every_session(context),
         Change::Unreadable(..) | Change::Failed(_) => {}
     }
     noted(context, readiness, "pods", "Pod", &change);
 }
 
-async fn activity(context: &Shared, readiness: &Readiness, change: Change<Lease>) {
-    if let Change::Applied(lease) | Change::Deleted(lease) = &change {
-        context.triggers.session(&key(lease)).await;
+fn activity(context: &Context, readiness: &Readiness, change: Change<Lease>) {
+    match &change {
+        Change::Applied(lease) | Change::Deleted(lease) => context.triggers.session(key(lease)),
+        Change::Reset => every_session(context),
+        Change::Unreadable(..) | Change::Failed(_) => {}
     }
     noted(context, readiness, "activity", "Lease", &change);
 }
 
-async fn gateways(context: &Shared, store: &Store<Lease>, readiness: &Readiness, change: Change<Lease>) {
+fn gateways(context: &Context, store: &Store<Lease>, readiness: &Readiness, change: Change<Lease>) {
     let now = context.now();
     match &change {
         Change::Applied(lease) => context.processes.applied(lease, now),
         Change::Deleted(lease) => {
             context.processes.deleted(&lease.name_any());
-            super::requests_of_gateway(context, &lease.name_any()).await;
+            super::requests_of_gateway(context, &lease.name_any());
         }
         Change::Reset => {
             let all = store.state();
@@ -235,22 +244,43 @@ async fn gateways(context: &Shared, store: &Store<Lease>, readiness: &Readiness,
             for lease in &all {
                 context.processes.applied(lease, now);
             }
-            everything(context).await;
+            unsettled_requests(context);
         }
         Change::Unreadable(..) | Change::Failed(_) => {}
     }
-    super::tell_gateways(context).await;
+    super::tell_gateways(context);
     noted(context, readiness, "gateways", "Lease", &change);
 }
 
-/// Looks at everything: whatever happened while a watch was away.
-pub(super) async fn everything(context: &Shared) {
-    for session in context.stores.sessions.state() {
-        context.triggers.session(&key(session.as_ref())).await;
-    }
+/// Looks at everything: whatever happened while a watch was away, or while nobody led. What people wait for comes first.
+pub(super) fn everything(context: &Context) {
+    unsettled_requests(context);
+    every_session(context);
     for request in context.stores.requests.state() {
-        context.triggers.request(&key(request.as_ref())).await;
+        look_at_request(context, &request);
     }
+}
+
+fn unsettled_requests(context: &Context) {
+    for request in context.index.all() {
+        context.triggers.request(request);
+    }
+}
+
+fn every_session(context: &Context) {
+    for session in context.stores.sessions.state() {
+        look_at_session(context, &session);
+    }
+}
+
+fn look_at_request(context: &Context, request: &AttentionRequest) {
+    let lane = if unsettled(request).is_some() { Lane::Living } else { Lane::History };
+    context.triggers.requests.trigger(key(request), lane);
+}
+
+fn look_at_session(context: &Context, session: &BrowserSession) {
+    let cleaned = session.status.as_ref().is_some_and(|status| session::ended(status.phase) && status.pod.is_none());
+    context.triggers.sessions.trigger(key(session), if cleaned { Lane::History } else { Lane::Living });
 }
 
 /// Watches the admission policies: a change of one distrusts until the next good reply of the canary. Where they may not be
@@ -280,7 +310,6 @@ where
                     context.canaries.changed(context.now());
                 }
             }
-            std::future::ready(())
         };
         watch::run(api, watch::config(), writer, prune_metadata, tell, stop).await;
         "policies"

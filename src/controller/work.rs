@@ -1,111 +1,129 @@
 //! What a leader does, until it is dropped.
 
-use super::context::{Shared, retry};
+use super::context::{Context, Next, Shared, retry};
 use super::error::{Category, Error};
-use super::{Failure, ask_canary, attention_request, browser_session, tell_gateways, watches};
+use super::index::Key;
+use super::queue::Queue;
+use super::{ask_canary, attention_request, browser_session, tell_gateways, watches};
 use crate::domain::session;
 use crate::k8s::apply;
-use futures::{Stream, StreamExt as _, stream};
+use crate::k8s::client::call;
+use futures::stream::{self, FuturesUnordered, StreamExt as _};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::runtime::applier;
-use kube::runtime::controller::{self, Action, Error as ControllerError};
-use kube::runtime::reflector::{Lookup, ObjectRef};
-use std::convert::Infallible;
+use kube::Resource;
+use kube::core::NamespaceResourceScope;
+use kube::runtime::reflector::{Lookup, ObjectRef, Store};
+use serde::de::DeserializeOwned;
 use std::fmt::Debug;
-use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// How many passes of one kind run at once.
-const AT_ONCE: u16 = 32;
+const AT_ONCE: usize = 32;
 /// How many canaries are asked at once.
 const CANARIES_AT_ONCE: usize = 4;
+/// After so many failures in a row what the watch told is doubted.
+const DOUBTFUL: u32 = 3;
 /// How often old Leases of gateway processes are looked for.
 const SWEEP: Duration = Duration::from_mins(5);
 
 /// Works until it is dropped.
-///
-/// # Errors
-/// When a part ends that must not.
-pub(super) async fn work(context: &Shared) -> Result<(), Failure> {
+pub(super) async fn work(context: &Shared) {
     context.ledger.reset().await;
-    let queues = context.triggers.open();
-    let config = || controller::Config::default().concurrency(AT_ONCE);
-
-    let requests = applier(
-        |request, context| Box::pin(attention_request::reconcile(request, context)),
-        |request, error, context| retry(request.as_ref(), error, &context),
-        context.clone(),
-        context.stores.requests.clone(),
-        received(queues.requests),
-        config(),
-    );
-    let sessions = applier(
-        |session, context| Box::pin(browser_session::reconcile(session, context)),
-        |session, error, context| retry(session.as_ref(), error, &context),
-        context.clone(),
-        context.stores.sessions.clone(),
-        received(queues.sessions),
-        config(),
-    );
-    let others = async {
-        watches::everything(context).await;
-        tick(context).await;
-    };
-    tokio::select! {
-        () = report(attention_request::KIND, requests) => {}
-        () = report(browser_session::KIND, sessions) => {}
-        () = others => {}
-    }
-    Err(Failure::Ended("the work of the leader"))
+    context.triggers.open();
+    watches::everything(context);
+    let requests = passes(attention_request::KIND, &context.triggers.requests, &context.stores.requests, context, |request| {
+        let context = context.clone();
+        async move { attention_request::reconcile(request, context).await }
+    });
+    let sessions = passes(browser_session::KIND, &context.triggers.sessions, &context.stores.sessions, context, |session| {
+        let context = context.clone();
+        async move { browser_session::reconcile(session, context).await }
+    });
+    tokio::join!(requests, sessions, tick(context), ask_canaries(context), sweep(context));
 }
 
-fn received<T: Send + 'static>(queue: mpsc::Receiver<T>) -> impl Stream<Item = Result<T, Infallible>> {
-    stream::unfold(queue, |mut queue| async move { queue.recv().await.map(|trigger| (Ok(trigger), queue)) })
-}
-
-/// The one place that logs what passes ended with.
-async fn report<K>(kind: &'static str, passes: impl Stream<Item = Result<(ObjectRef<K>, Action), ControllerError<Error, Infallible>>>)
+/// Makes a pass over each object that waits, so many at once, until it is dropped.
+async fn passes<K, F, P>(kind: &'static str, queue: &Queue, store: &Store<K>, context: &Shared, pass: F)
 where
-    K: Lookup + 'static,
-    K::DynamicType: Eq + Hash + Clone + Debug,
+    K: Lookup<DynamicType = ()> + Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + 'static,
+    F: Fn(Arc<K>) -> P,
+    P: Future<Output = Result<Next, Error>>,
 {
-    let mut passes = std::pin::pin!(passes);
-    while let Some(pass) = passes.next().await {
-        match pass {
-            Ok((object, _)) => tracing::debug!(kind, %object, "a pass ended"),
-            // It was deleted while it waited for its pass.
-            Err(ControllerError::ObjectNotFound(object)) => tracing::debug!(kind, %object, "gone"),
-            Err(ControllerError::ReconcilerFailed(error, object)) => match error.category() {
-                Category::Conflict => tracing::debug!(kind, %object, %error, "somebody else wrote first"),
-                category @ (Category::Refused | Category::Unreachable | Category::Internal) => {
-                    tracing::warn!(kind, %object, category = category.as_str(), %error, "a pass failed and is tried again");
-                }
-            },
-            Err(ControllerError::RunnerError(error)) => tracing::error!(kind, %error, "passes can't run"),
-            Err(ControllerError::QueueError(never)) => match never {},
+    let one = async |key: Key| {
+        // It was deleted while it waited for its pass.
+        let Some(object) = object(&key, store, context).await else { return (key, None) };
+        let next = pass(object.clone()).await.unwrap_or_else(|error| {
+            report(kind, &key, &error);
+            retry(object.as_ref(), &error, context)
+        });
+        (key, next.at())
+    };
+    let mut running = FuturesUnordered::new();
+    loop {
+        // Passes with nothing to do never wait: whoever else shares this task gets a turn.
+        tokio::task::coop::consume_budget().await;
+        tokio::select! {
+            Some((key, again)) = running.next() => queue.done(key, again),
+            key = queue.next(), if running.len() < AT_ONCE => running.push(one(key)),
         }
     }
 }
 
-/// What is due by the clock.
+/// The object as the watch tells it. A watch that lags or has lost something makes every write a conflict: after some failures
+/// in a row the API server itself is asked.
+async fn object<K>((namespace, name): &Key, store: &Store<K>, context: &Context) -> Option<Arc<K>>
+where
+    K: Lookup<DynamicType = ()> + Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + 'static,
+{
+    let told = store.get(&ObjectRef::new(name).within(namespace))?;
+    if context.backoff.count(&told.uid().unwrap_or_default()) < DOUBTFUL {
+        return Some(told);
+    }
+    match call(context.api::<K>(namespace).get_opt(name)).await {
+        Ok(current) => current.map(Arc::new),
+        Err(error) => {
+            tracing::debug!(namespace, name, %error, "an object could not be read anew");
+            Some(told)
+        }
+    }
+}
+
+/// The one place that logs why passes failed.
+fn report(kind: &'static str, (namespace, name): &Key, error: &Error) {
+    match error.category() {
+        Category::Conflict => tracing::debug!(kind, namespace, name, %error, "somebody else wrote first"),
+        category @ (Category::Refused | Category::Unreachable | Category::Internal) => {
+            tracing::warn!(kind, namespace, name, category = category.as_str(), %error, "a pass failed and is tried again");
+        }
+    }
+}
+
+/// What changes by the clock alone.
 async fn tick(context: &Shared) {
-    let mut second = interval(Duration::from_secs(1));
-    second.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut swept: Option<Instant> = None;
+    let mut second = every_second();
     loop {
         second.tick().await;
-        tell_gateways(context).await;
-        let now = context.now();
-        let due = context.canaries.due(&context.index.namespaces(), now);
-        stream::iter(due).for_each_concurrent(CANARIES_AT_ONCE, |namespace| async move { ask_canary(context, &namespace).await }).await;
+        tell_gateways(context);
         count(context);
-        if swept.is_none_or(|at| at.elapsed() >= SWEEP) {
-            swept = Some(Instant::now());
-            sweep(context).await;
-        }
     }
+}
+
+/// Asks the canaries that are due. An API server that is slow to reply holds up nothing else.
+async fn ask_canaries(context: &Shared) {
+    let mut second = every_second();
+    loop {
+        second.tick().await;
+        let due = context.canaries.due(&context.index.namespaces(), context.now());
+        stream::iter(due).for_each_concurrent(CANARIES_AT_ONCE, |namespace| async move { ask_canary(context, &namespace).await }).await;
+    }
+}
+
+fn every_second() -> Interval {
+    let mut second = interval(Duration::from_secs(1));
+    second.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    second
 }
 
 fn count(context: &Shared) {
@@ -118,9 +136,14 @@ fn count(context: &Shared) {
 /// Removes the Leases of gateway processes that are long gone.
 async fn sweep(context: &Shared) {
     let api = context.api::<Lease>(&context.settings.namespace);
-    for name in context.processes.old(context.now()) {
-        if let Err(error) = apply::delete(&api, &name, None, None).await {
-            tracing::warn!(%error, "the lease of a gateway process that is gone could not be removed");
+    let mut due = interval(SWEEP);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        due.tick().await;
+        for name in context.processes.old(context.now()) {
+            if let Err(error) = apply::delete(&api, &name, None, None).await {
+                tracing::warn!(%error, "the lease of a gateway process that is gone could not be removed");
+            }
         }
     }
 }

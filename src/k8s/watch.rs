@@ -9,7 +9,6 @@ use kube::runtime::{WatchStreamExt as _, reflector::Lookup};
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
-use std::future::Future;
 use std::hash::Hash;
 use tokio_util::sync::CancellationToken;
 
@@ -40,20 +39,18 @@ pub enum Change<K> {
 }
 
 /// Fills the store and tells every change, until it is stopped.
-pub async fn run<K, F, Fut>(
+pub async fn run<K>(
     api: Api<DeserializeGuard<K>>,
     config: watcher::Config,
     mut writer: Writer<K>,
     prune: fn(&mut K),
-    mut tell: F,
+    mut tell: impl FnMut(Change<K>),
     stop: CancellationToken,
 ) where
     K: Resource + Lookup + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     <K as Resource>::DynamicType: Default + Eq + Hash + Clone,
     <K as Lookup>::DynamicType: Default + Eq + Hash + Clone,
     DeserializeGuard<K>: Resource<DynamicType = <K as Resource>::DynamicType>,
-    F: FnMut(Change<K>) -> Fut,
-    Fut: Future<Output = ()>,
 {
     let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
     loop {
@@ -69,7 +66,7 @@ pub async fn run<K, F, Fut>(
                 None => continue,
             },
         };
-        tokio::select! { () = stop.cancelled() => return, () = tell(change) => {} }
+        tell(change);
     }
 }
 

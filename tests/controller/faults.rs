@@ -99,3 +99,15 @@ async fn a_crash_at_any_write_changes_nothing() {
         })
         .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deadline_fires_though_the_watch_tells_nothing() {
+    let world = World::new("deaf").await;
+    world.request("a", None, |spec| (spec.source, spec.max_wait_seconds) = (Source::UserAction, Some(3))).await;
+    let running = world.start_through(&["--minAttentionWait", "0"], &Meter::deaf());
+    let deadline = world.opened("a").await.status.unwrap().deadline.unwrap().0;
+    let status = world.settled("a").await;
+    assert_eq!(settled_reason(&status), "DeadlineExceeded");
+    assert!(status.settled_at.unwrap().0 >= deadline);
+    running.end().await;
+}

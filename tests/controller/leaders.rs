@@ -1,11 +1,13 @@
 //! Two controllers, and the end of one.
 
 use crate::support::{eventually, poll_until};
-use crate::world::{World, now, request_phase, settled_reason};
-use beckon::api::v1alpha1::Phase;
+use crate::told::Told;
+use crate::world::{Meter, World, now, request_phase, settled_reason};
+use beckon::api::v1alpha1::{Phase, Source};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::SignedDuration;
 use kube::api::Api;
+use serde_json::json;
 use std::time::Duration;
 
 async fn holder(world: &World) -> Option<String> {
@@ -80,4 +82,39 @@ async fn a_leader_whose_lease_is_taken_stops_its_work() {
     assert_eq!(holder(&world).await.as_deref(), Some("usurper"));
     running.end().await;
     assert_eq!(holder(&world).await.as_deref(), Some("usurper"), "what is another's is not given back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_was_cut_off_takes_up_everything_when_it_is_back() {
+    let world = World::new("cut").await;
+    let meter = Meter::default();
+    let running = world.start_through(&["--minAttentionWait", "0"], &meter);
+    let (told, listening) = Told::watch(&world);
+    let names = |what: &str| (0..4).map(|n| format!("{what}-{n}")).collect::<Vec<_>>();
+    for name in [names("answered"), names("cancelled"), names("timed-out")].concat() {
+        let due = name.starts_with("timed-out");
+        world.request(&name, None, |spec| (spec.source, spec.max_wait_seconds) = (Source::UserAction, due.then_some(4))).await;
+        told.open(&name).await;
+    }
+    meter.cut(true);
+    eventually("it stops its work", || async { running.metric("beckon_controller_leader") == Some(0.0) }).await;
+    for name in names("answered") {
+        world.resolve(&name, "yes").await.unwrap();
+    }
+    for name in names("cancelled") {
+        world.patch(&world.gateway, &name, json!({"cancel": {"by": {"username": "agent"}}})).await.unwrap();
+    }
+    let deadline = told.open("timed-out-3").await;
+    eventually("the deadlines are over", || async { now() > deadline }).await;
+    assert!(told.outcomes().is_empty(), "nothing is recorded by who does not lead");
+    meter.cut(false);
+    for (what, reason) in [("answered", "Answered"), ("cancelled", "ClientCancelled"), ("timed-out", "DeadlineExceeded")] {
+        for name in names(what) {
+            assert_eq!(told.settled(&name).await.1, reason, "{name}");
+        }
+    }
+    assert_eq!(running.metric("beckon_controller_leader"), Some(1.0));
+    assert!(told.outcomes().values().all(|outcomes| outcomes.len() == 1));
+    listening.abort();
+    running.end().await;
 }

@@ -1,64 +1,19 @@
 //! Answer against answer, against the deadline and against a cancel: exactly one outcome each, for ever.
 
-use crate::world::{World, now, request_phase, settled_reason};
-use beckon::api::v1alpha1::{AttentionRequest, Phase, Source};
+use crate::told::Told;
+use crate::world::{World, now};
+use beckon::api::v1alpha1::{Phase, Source};
 use futures::{StreamExt as _, stream};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Client, ResourceExt as _};
+use kube::Client;
 use serde_json::{Value, json};
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::collections::HashMap;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// How many races there are; `BECKON_RACES` says otherwise. 6 000 took three minutes on two cores.
 const RACES: usize = 1_000;
 /// How many run at once.
 const AT_ONCE: usize = 192;
-
-/// What the watch has told of each request: every outcome it ever had, and its deadline.
-#[derive(Default)]
-struct Seen {
-    outcomes: HashMap<String, HashSet<(Option<Phase>, String, Option<String>)>>,
-    deadlines: HashMap<String, Timestamp>,
-}
-
-struct Told {
-    seen: Mutex<Seen>,
-    changed: watch::Sender<u64>,
-}
-
-impl Told {
-    fn note(&self, request: &AttentionRequest) {
-        let mut seen = self.seen.lock().unwrap();
-        let Some(status) = &request.status else { return };
-        if let Some(deadline) = &status.deadline {
-            seen.deadlines.insert(request.name_any(), deadline.0);
-        }
-        if request_phase(request).is_some_and(|phase| phase != Phase::Pending) {
-            let outcome = (status.phase, settled_reason(status), status.resolved_by.clone());
-            seen.outcomes.entry(request.name_any()).or_default().insert(outcome);
-        }
-        drop(seen);
-        self.changed.send_modify(|n| *n += 1);
-    }
-
-    /// Waits for what the watch tells.
-    async fn until<T>(&self, what: &str, ask: impl Fn(&Seen) -> Option<T>) -> T {
-        let mut changed = self.changed.subscribe();
-        let wait = async {
-            loop {
-                changed.borrow_and_update();
-                if let Some(answer) = ask(&self.seen.lock().unwrap()) {
-                    return answer;
-                }
-                changed.changed().await.unwrap();
-            }
-        };
-        tokio::time::timeout(Duration::from_mins(2), wait).await.unwrap_or_else(|_| panic!("{what}: not within two minutes"))
-    }
-}
 
 /// Tries to decide; whether it was stored.
 async fn decide(world: &World, client: &Client, name: &str, spec: Value, at: Timestamp) -> bool {
@@ -82,7 +37,7 @@ async fn race(world: &World, second: &Client, told: &Told, n: usize) {
         (spec.source, spec.max_wait_seconds) = (Source::UserAction, due.then_some(1));
     };
     world.request(&name, None, change).await;
-    let deadline = told.until(&format!("{name} is open"), |seen| seen.deadlines.get(&name).copied()).await;
+    let deadline = told.open(&name).await;
     // The deadline is one of the contenders, or far away.
     let at = if due { deadline } else { now() };
     let resolve = json!({"resolution": {"outcome": "Resolved", "message": "yes"}});
@@ -96,13 +51,12 @@ async fn race(world: &World, second: &Client, told: &Told, n: usize) {
     };
     assert!(!(first && other), "{name}: two decisions were stored");
     assert!(due || first || other, "{name}: nobody won");
-    let (phase, reason, by) =
-        told.until(&format!("{name} is settled"), |seen| seen.outcomes.get(&name).and_then(|all| all.iter().next().cloned())).await;
+    let (phase, reason, by) = told.settled(&name).await;
     let expected = match (n % 4, first, other) {
-        (0..=2, true, _) => (Some(Phase::Resolved), "Answered", Some("operator")),
-        (0, false, true) | (3, true, _) => (Some(Phase::Rejected), "Answered", Some("operator-2")),
-        (2 | 3, false, true) => (Some(Phase::Cancelled), "ClientCancelled", None),
-        _ => (Some(Phase::Timeout), "DeadlineExceeded", None),
+        (0..=2, true, _) => (Phase::Resolved, "Answered", Some("operator")),
+        (0, false, true) | (3, true, _) => (Phase::Rejected, "Answered", Some("operator-2")),
+        (2 | 3, false, true) => (Phase::Cancelled, "ClientCancelled", None),
+        _ => (Phase::Timeout, "DeadlineExceeded", None),
     };
     assert_eq!((phase, reason.as_str(), by.as_deref()), expected, "{name}");
 }
@@ -112,35 +66,21 @@ async fn exactly_one_outcome_each() {
     let races = std::env::var("BECKON_RACES").ok().and_then(|n| n.parse().ok()).unwrap_or(RACES);
     let world = World::new("races").await;
     let second = crate::support::ControlPlane::shared().user("operator-2").await;
-    let told = Arc::new(Told { seen: Mutex::default(), changed: watch::channel(0).0 });
-    let listening = {
-        let (told, api) = (told.clone(), world.requests());
-        tokio::spawn(async move {
-            let stream = watcher::watcher(api, watcher::Config::default()).default_backoff().touched_objects();
-            // A watch that fails is begun anew by itself.
-            stream
-                .filter_map(|event| std::future::ready(event.ok()))
-                .for_each(|request| {
-                    let _: () = told.note(&request);
-                    std::future::ready(())
-                })
-                .await;
-        })
-    };
+    let (told, listening) = Told::watch(&world);
     let running = world.start(&["--minAttentionWait", "0", "--maxTotal", "100000"]);
     let started = std::time::Instant::now();
     stream::iter(0..races).for_each_concurrent(AT_ONCE, |n| race(&world, &second, &told, n)).await;
     println!("{races} races in {:?}", started.elapsed());
 
-    let seen = std::mem::take(&mut *told.seen.lock().unwrap());
+    let outcomes = told.outcomes();
     let mut won: HashMap<String, usize> = HashMap::new();
-    for (name, outcomes) in &seen.outcomes {
+    for (name, outcomes) in &outcomes {
         assert_eq!(outcomes.len(), 1, "{name} had {outcomes:?}");
         for (_, reason, by) in outcomes {
             *won.entry(format!("{reason} {}", by.as_deref().unwrap_or("-"))).or_default() += 1;
         }
     }
-    assert_eq!(seen.outcomes.len(), races);
+    assert_eq!(outcomes.len(), races);
     println!("{won:?}");
     assert!(races < 1000 || won.len() == 4, "every contender wins sometimes: {won:?}");
     listening.abort();

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tower::{Layer, Service};
@@ -271,6 +272,12 @@ struct Counts {
     left: AtomicI64,
     /// Whether the reply of the last write that passes is lost.
     lose_reply: bool,
+    /// How long each write takes longer.
+    slower: Duration,
+    /// Whether calls wait.
+    cut: watch::Sender<bool>,
+    /// Whether watches of requests are never opened.
+    deaf: bool,
     seen: Mutex<Vec<String>>,
     crashed: CancellationToken,
 }
@@ -284,10 +291,32 @@ impl Default for Meter {
 impl Meter {
     /// Crashes at the write after `writes`; with `lose_reply`, at the reply of the last one that passes.
     pub fn after(writes: i64, lose_reply: bool) -> Self {
+        Self::new(writes, lose_reply, Duration::ZERO, false)
+    }
+
+    /// Lets everything through, but late.
+    pub fn slow(slower: Duration) -> Self {
+        Self::new(i64::MAX, false, slower, false)
+    }
+
+    /// Opens no watch of requests: what was listed is all that is ever told.
+    pub fn deaf() -> Self {
+        Self::new(i64::MAX, false, Duration::ZERO, true)
+    }
+
+    /// Cuts the controller off, or lets what waits go on.
+    pub fn cut(&self, cut: bool) {
+        self.0.cut.send_replace(cut);
+    }
+
+    fn new(writes: i64, lose_reply: bool, slower: Duration, deaf: bool) -> Self {
         Self(Arc::new(Counts {
             writes: AtomicU64::new(0),
             left: AtomicI64::new(writes),
             lose_reply,
+            slower,
+            cut: watch::channel(false).0,
+            deaf,
             seen: Mutex::default(),
             crashed: CancellationToken::new(),
         }))
@@ -346,7 +375,7 @@ where
             && !path.contains("/events")
             && !path.contains("/leases/beckon-controller")
             && !path.ends_with("/leases");
-        if counts.crashed.is_cancelled() {
+        if counts.crashed.is_cancelled() || (counts.deaf && path.ends_with("/attentionrequests") && query.contains("watch=true")) {
             return Box::pin(std::future::pending());
         }
         let mut lost = false;
@@ -362,6 +391,10 @@ where
         }
         let reply = self.inner.call(request);
         Box::pin(async move {
+            if counted {
+                tokio::time::sleep(counts.slower).await;
+            }
+            drop(counts.cut.subscribe().wait_for(|cut| !cut).await);
             let response = reply.await;
             if lost {
                 counts.crashed.cancel();

@@ -3,7 +3,7 @@
 mod observe;
 mod status;
 
-use super::context::Shared;
+use super::context::{Next, Shared};
 use super::error::{During as _, Error};
 use super::metrics::{KindLabel, ReasonLabel};
 use crate::api::conditions::SettledReason;
@@ -16,7 +16,6 @@ use crate::domain::time::{after, seconds_passed};
 use crate::k8s::apply;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
-use kube::runtime::controller::Action;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -31,7 +30,7 @@ const HELD_SECONDS: i64 = 1;
 ///
 /// # Errors
 /// When a call fails; the next pass begins anew.
-pub async fn reconcile(request: Arc<AttentionRequest>, context: Shared) -> Result<Action, Error> {
+pub async fn reconcile(request: Arc<AttentionRequest>, context: Shared) -> Result<Next, Error> {
     let since = Instant::now();
     let result = pass(&request, &context).await;
     context.count(KIND, since, &result);
@@ -41,9 +40,9 @@ pub async fn reconcile(request: Arc<AttentionRequest>, context: Shared) -> Resul
     result
 }
 
-async fn pass(request: &AttentionRequest, context: &Shared) -> Result<Action, Error> {
+async fn pass(request: &AttentionRequest, context: &Shared) -> Result<Next, Error> {
     if request.metadata.deletion_timestamp.is_some() {
-        return Ok(Action::await_change());
+        return Ok(Next::NEVER);
     }
     if let Some(outcome) = Outcome::recorded(request) {
         return forget(request, outcome.reason, context).await;
@@ -96,7 +95,7 @@ async fn write(request: &AttentionRequest, status: &AttentionRequestStatus, cont
     Ok(written.is_some())
 }
 
-async fn settle(request: &AttentionRequest, outcome: &Outcome, at: Timestamp, now: Timestamp, context: &Shared) -> Result<Action, Error> {
+async fn settle(request: &AttentionRequest, outcome: &Outcome, at: Timestamp, now: Timestamp, context: &Shared) -> Result<Next, Error> {
     let status = status::settled(request, outcome, at, now);
     write(request, &status, context).await?;
     let metrics = &context.metrics;
@@ -112,10 +111,10 @@ async fn settle(request: &AttentionRequest, outcome: &Outcome, at: Timestamp, no
         _ => outcome.message.clone().unwrap_or_default(),
     };
     context.tell(request, warning, outcome.reason.as_str(), "Settle", note);
-    Ok(context.again(Some(after(now, ttl(outcome.reason, context)))))
+    Ok(context.again_as_history(after(now, ttl(outcome.reason, context))))
 }
 
-async fn refuse(request: &AttentionRequest, message: String, now: Timestamp, context: &Shared) -> Result<Action, Error> {
+async fn refuse(request: &AttentionRequest, message: String, now: Timestamp, context: &Shared) -> Result<Next, Error> {
     let outcome = Outcome::of(Phase::Rejected, SettledReason::RateLimited, message);
     settle(request, &outcome, now, now, context).await
 }
@@ -125,7 +124,7 @@ fn ttl(reason: SettledReason, context: &Shared) -> i64 {
 }
 
 /// Removes a settled request when its time is over, which runs from the later of settling and consumption.
-async fn forget(request: &AttentionRequest, reason: SettledReason, context: &Shared) -> Result<Action, Error> {
+async fn forget(request: &AttentionRequest, reason: SettledReason, context: &Shared) -> Result<Next, Error> {
     let status = request.status.as_ref();
     let settled = status.and_then(|status| status.settled_at.as_ref()).map(|time| time.0);
     let consumed = status.and_then(|status| status.receipt.as_ref()?.consumed_at.as_ref()).map(|time| time.0);
@@ -138,5 +137,5 @@ async fn forget(request: &AttentionRequest, reason: SettledReason, context: &Sha
         apply::delete(&api, &request.name_any(), request.uid(), request.resource_version()).await.during("the deletion of a request")?;
         return Ok(context.again(Some(after(now, HELD_SECONDS))));
     }
-    Ok(context.again(Some(after(since, ttl))))
+    Ok(context.again_as_history(after(since, ttl)))
 }

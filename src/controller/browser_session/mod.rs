@@ -6,7 +6,7 @@ mod driver;
 mod observe;
 mod status;
 
-use super::context::Shared;
+use super::context::{Next, Shared};
 use super::error::{During as _, Error};
 use super::metrics::{KindLabel, ReasonLabel};
 use crate::api::v1alpha1::{BrowserSession, BrowserSessionStatus, SessionPhase};
@@ -15,7 +15,6 @@ use crate::domain::time::{after, seconds_passed};
 use crate::k8s::apply as write;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
-use kube::runtime::controller::Action;
 use observe::Observed;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -29,7 +28,7 @@ const SOON_SECONDS: i64 = 5;
 ///
 /// # Errors
 /// When a call fails; the next pass begins anew.
-pub async fn reconcile(session: Arc<BrowserSession>, context: Shared) -> Result<Action, Error> {
+pub async fn reconcile(session: Arc<BrowserSession>, context: Shared) -> Result<Next, Error> {
     let since = Instant::now();
     let result = pass(&session, &context).await;
     context.count(KIND, since, &result);
@@ -39,10 +38,10 @@ pub async fn reconcile(session: Arc<BrowserSession>, context: Shared) -> Result<
     result
 }
 
-async fn pass(session: &BrowserSession, context: &Shared) -> Result<Action, Error> {
+async fn pass(session: &BrowserSession, context: &Shared) -> Result<Next, Error> {
     // What it owns goes with it: the pod and the Secret name it as their owner.
     if session.metadata.deletion_timestamp.is_some() {
-        return Ok(Action::await_change());
+        return Ok(Next::NEVER);
     }
     let observed = observe::observe(session, context).await?;
     let now = context.now();
@@ -106,7 +105,7 @@ async fn record(session: &BrowserSession, status: &BrowserSessionStatus, context
 }
 
 /// Removes the pod and the Secret of a session that has ended, then the session itself when its history is over.
-async fn clean_up(session: &BrowserSession, observed: &Observed, now: Timestamp, context: &Shared) -> Result<Action, Error> {
+async fn clean_up(session: &BrowserSession, observed: &Observed, now: Timestamp, context: &Shared) -> Result<Next, Error> {
     let holds = session.status.as_ref().is_some_and(|status| status.pod.is_some());
     if holds || observed.pod.is_some() {
         apply::remove(session, observed, context).await?;
@@ -120,5 +119,5 @@ async fn clean_up(session: &BrowserSession, observed: &Observed, now: Timestamp,
         write::delete(&api, &session.name_any(), session.uid(), session.resource_version()).await.during("the deletion of a session")?;
         return Ok(context.again(Some(after(now, SOON_SECONDS))));
     }
-    Ok(context.again(Some(after(ended, ttl).max(after(now, 1)))))
+    Ok(context.again_as_history(after(ended, ttl).max(after(now, 1))))
 }
