@@ -19,6 +19,9 @@ use tower::{Layer, Service};
 /// The longest that one call may take.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// How many objects one page of a list has.
+const PAGE: u32 = 500;
+
 /// A call that failed or took too long.
 #[derive(Debug, Error)]
 pub enum CallError {
@@ -79,18 +82,52 @@ pub async fn list_by_field<K>(api: &Api<K>, field: &str, value: &str) -> Result<
 where
     K: Clone + DeserializeOwned + Debug,
 {
-    match call(api.list(&ListParams::default().fields(&format!("{field}={value}")))).await {
-        Err(CallError::Kube(kube::Error::Api(status))) if status.code == 400 => Ok(call(api.list(&ListParams::default())).await?.items),
-        found => Ok(found?.items),
+    match pages(api, ListParams::default().fields(&format!("{field}={value}"))).await {
+        Err(CallError::Kube(kube::Error::Api(status))) if status.code == 400 => pages(api, ListParams::default()).await,
+        found => found,
     }
 }
+
+/// Lists page by page, so that no single call has to carry a long history.
+async fn pages<K>(api: &Api<K>, params: ListParams) -> Result<Vec<K>, CallError>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    let mut params = params.limit(PAGE);
+    let mut items = Vec::new();
+    loop {
+        let page = call(api.list(&params)).await?;
+        items.extend(page.items);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Ok(items),
+        }
+    }
+}
+
+/// A connection on which nothing comes for this long is dead. Watches, on which nothing may happen for long, are ended by the
+/// API server before that.
+pub const SILENCE: Duration = Duration::from_secs(super::watch::TIMEOUT_SECONDS as u64 + 30);
 
 /// A client of the configured API server.
 ///
 /// # Errors
 /// When the configuration can't be used.
 pub fn connect(config: Config, progress: &WatchProgress) -> kube::Result<Client> {
-    Ok(ClientBuilder::try_from(config)?.with_layer(progress).build())
+    Ok(ClientBuilder::try_from(bounded(config, SILENCE))?.with_layer(progress).build())
+}
+
+/// The same configuration, with connections that end when nothing comes for `silence`, and calls that are tried once. Calls have
+/// an end of their own; the lists and the openings of watches, which kube makes by itself, would otherwise wait for ever at a
+/// server that went silent. And whoever calls tries again in its own time: kube would do so 15 times with pauses that double,
+/// so that a watch that was refused by a busy server stays away for minutes after the server is well.
+#[must_use]
+pub fn bounded(mut config: Config, silence: Duration) -> Config {
+    config.read_timeout = Some(silence);
+    // The time counts from a request, not from when its connection was last used.
+    config.reset_reader_on_write = true;
+    config.default_retry = false;
+    config
 }
 
 /// When each watch was last opened. A watch is opened anew after its timeout at the latest, so one that is not is dead.
@@ -165,7 +202,48 @@ fn watched(uri: &http::Uri) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::watched;
+    use super::{bounded, watched};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::api::{ListParams, ObjectList};
+    use kube::{Api, Client, Config};
+    use std::time::Duration;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::time::timeout;
+
+    /// A server that says `words` to each connection, and then nothing more for ever.
+    async fn silent(words: &'static [u8]) -> http::Uri {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        tokio::spawn(async move {
+            let mut kept = Vec::new();
+            while let Ok((mut socket, _)) = listener.accept().await {
+                socket.read(&mut [0; 1024]).await.expect("a request");
+                socket.write_all(words).await.expect("a client");
+                kept.push(socket);
+            }
+        });
+        format!("http://{address}").parse().expect("an address")
+    }
+
+    #[tokio::test]
+    async fn nothing_waits_for_ever_at_a_server_that_went_silent() {
+        for words in [&b""[..], b"HTTP/1.1 200 OK\r\ncontent-length: 9000\r\n\r\n{\"items\":["] {
+            assert!(list(silent(words).await).await.is_err(), "{words:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_busy_server_is_asked_again_by_whoever_calls() {
+        let busy = silent(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy").await;
+        let Err(kube::Error::Api(status)) = list(busy).await else { panic!("it is told") };
+        assert_eq!(status.code, 503);
+    }
+
+    async fn list(server: http::Uri) -> kube::Result<ObjectList<ConfigMap>> {
+        let client = Client::try_from(bounded(Config::new(server), Duration::from_millis(200))).expect("a client");
+        let api = Api::<ConfigMap>::default_namespaced(client);
+        timeout(Duration::from_secs(20), api.list(&ListParams::default())).await.expect("it ends soon")
+    }
 
     #[test]
     fn only_watches_count() {

@@ -52,7 +52,8 @@ pub async fn run<K>(
     <K as Lookup>::DynamicType: Default + Eq + Hash + Clone,
     DeserializeGuard<K>: Resource<DynamicType = <K as Resource>::DynamicType>,
 {
-    let mut events = std::pin::pin!(watcher::watcher(api, config).default_backoff());
+    let begin = || Box::pin(watcher::watcher(api.clone(), config.clone()).default_backoff());
+    let mut events = begin();
     loop {
         let event = tokio::select! {
             () = stop.cancelled() => return,
@@ -60,7 +61,13 @@ pub async fn run<K>(
         };
         let change = match event {
             None => return,
-            Some(Err(error)) => Change::Failed(error.to_string()),
+            Some(Err(error)) => {
+                // kube would ask for the same version for ever.
+                if gone(&error) {
+                    events = begin();
+                }
+                Change::Failed(error.to_string())
+            }
             Some(Ok(event)) => match store(&mut writer, event, prune) {
                 Some(change) => change,
                 None => continue,
@@ -68,6 +75,11 @@ pub async fn run<K>(
         };
         tell(change);
     }
+}
+
+/// Whether the opening of a watch was refused because what it should begin with is compacted: everything has to be read anew.
+fn gone(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }
 
 fn store<K>(writer: &mut Writer<K>, event: Event<DeserializeGuard<K>>, prune: fn(&mut K)) -> Option<Change<K>>
@@ -121,4 +133,49 @@ where
 pub fn prune_metadata<K: Resource>(object: &mut K) {
     object.managed_fields_mut().clear();
     object.meta_mut().managed_fields = None;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::Client;
+    use kube::client::Body;
+    use kube::runtime::reflector;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// Lists nothing, and refuses every watch as too old.
+    fn compacted(lists: Arc<AtomicU32>) -> Client {
+        let answer = move |request: Request<Body>| {
+            let watches = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let (code, body) = if watches {
+                (410, r#"{"kind":"Status","status":"Failure","reason":"Expired","code":410,"message":"too old"}"#)
+            } else {
+                lists.fetch_add(1, Ordering::SeqCst);
+                (200, r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}"#)
+            };
+            let response = Response::builder().status(code).body(Body::from(body.as_bytes().to_vec()));
+            std::future::ready(response)
+        };
+        Client::new(tower::service_fn(answer), "default")
+    }
+
+    #[tokio::test]
+    async fn a_watch_that_can_not_go_on_reads_everything_anew() {
+        let lists = Arc::new(AtomicU32::new(0));
+        let api = Api::<DeserializeGuard<ConfigMap>>::default_namespaced(compacted(lists.clone()));
+        let (_, writer) = reflector::store();
+        let stop = CancellationToken::new();
+        let mut resets = 0;
+        let tell = |change| {
+            resets += u32::from(matches!(change, Change::Reset));
+            if resets == 2 {
+                stop.cancel();
+            }
+        };
+        run(api, config(), writer, prune_metadata, tell, stop.clone()).await;
+        assert_eq!((resets, lists.load(Ordering::SeqCst)), (2, 2));
+    }
 }

@@ -7,7 +7,7 @@ use beckon::api::v1alpha1::{
     SessionPhase, SessionRef, Source, Waiter,
 };
 use beckon::controller::{ControllerArgs, Failure, Settings, control};
-use beckon::k8s::client::WatchProgress;
+use beckon::k8s::client::{SILENCE, WatchProgress, bounded};
 use beckon::runtime::admin::Readiness;
 use beckon::runtime::metrics::Metrics;
 use clap::Parser;
@@ -99,7 +99,8 @@ impl World {
         let identity = format!("test-{:08x}", rand::random::<u32>());
         let settings = Settings::new(&args, identity).unwrap();
         let progress = WatchProgress::default();
-        let client = ClientBuilder::try_from(self.config.clone()).unwrap().with_layer(&progress).with_layer(meter).build();
+        let client =
+            ClientBuilder::try_from(bounded(self.config.clone(), SILENCE)).unwrap().with_layer(&progress).with_layer(meter).build();
         let (stop, readiness, metrics) = (CancellationToken::new(), Readiness::default(), Metrics::default());
         let task = {
             let (stop, readiness, metrics) = (stop.clone(), readiness.clone(), metrics.clone());
