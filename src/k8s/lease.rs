@@ -30,6 +30,13 @@ pub struct Leadership {
     renewing: JoinHandle<()>,
 }
 
+/// A Lease that was taken.
+struct Taken {
+    lease: Lease,
+    /// When that was sent.
+    sent: Instant,
+}
+
 /// A Lease as it was read, and when its holder was last seen to renew it. Clocks of other machines do not count.
 struct Seen {
     version: Option<String>,
@@ -48,20 +55,22 @@ impl Candidate {
     pub async fn lead(&self, stop: &CancellationToken) -> Option<Leadership> {
         let mut seen: Option<Seen> = None;
         loop {
-            let started = Instant::now();
             let attempt = async {
-                match timeout(self.retry() * 2, self.attempt(&mut seen)).await {
-                    Ok(Ok(lease)) => lease,
+                match timeout(self.duration / 2, self.attempt(&mut seen)).await {
+                    Ok(Ok(taken)) => taken,
                     Ok(Err(error)) => {
                         tracing::warn!(%error, "the lease of the leader could not be read or taken");
                         None
                     }
-                    Err(_) => None,
+                    Err(_) => {
+                        tracing::warn!("the lease of the leader could not be read or taken in time");
+                        None
+                    }
                 }
             };
             let taken = tokio::select! { () = stop.cancelled() => return None, taken = attempt => taken };
-            if let Some(lease) = taken {
-                return Some(self.clone().keep(lease, started));
+            if let Some(taken) = taken {
+                return Some(self.clone().keep(taken));
             }
             tokio::select! { () = stop.cancelled() => return None, () = sleep(self.retry()) => {} }
         }
@@ -72,12 +81,13 @@ impl Candidate {
     }
 
     /// Takes the Lease when it is free: absent, released, or not renewed for its duration.
-    async fn attempt(&self, seen: &mut Option<Seen>) -> kube::Result<Option<Lease>> {
+    async fn attempt(&self, seen: &mut Option<Seen>) -> kube::Result<Option<Taken>> {
         let Some(lease) = self.api.get_opt(&self.name).await? else {
             let fresh =
                 Lease { metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() }, spec: Some(self.held(None)) };
+            let sent = Instant::now();
             return match self.api.create(&params(), &fresh).await {
-                Ok(lease) => Ok(Some(lease)),
+                Ok(lease) => Ok(Some(Taken { lease, sent })),
                 Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(None),
                 Err(error) => Err(error),
             };
@@ -93,7 +103,9 @@ impl Candidate {
         if !(holder.is_empty() || holder == self.identity || expired) {
             return Ok(None);
         }
-        self.replace(Lease { spec: Some(self.held(Some(&spec))), ..lease }).await
+        let sent = Instant::now();
+        let taken = self.replace(Lease { spec: Some(self.held(Some(&spec))), ..lease }).await?;
+        Ok(taken.map(|lease| Taken { lease, sent }))
     }
 
     fn held(&self, before: Option<&LeaseSpec>) -> LeaseSpec {
@@ -119,19 +131,20 @@ impl Candidate {
         }
     }
 
-    fn keep(self, lease: Lease, since: Instant) -> Leadership {
+    fn keep(self, taken: Taken) -> Leadership {
         let lost = CancellationToken::new();
-        let renewing = tokio::spawn(self.clone().renew(lease, since, lost.clone()));
+        let renewing = tokio::spawn(self.clone().renew(taken.lease, taken.sent, lost.clone()));
         Leadership { candidate: self, lost, renewing }
     }
 
-    /// Renews every third of the duration. What counts is when a renewal was sent, not when its reply came.
+    /// Renews every quarter of the duration, which leaves time for a second try when the first one hangs. What counts is when a
+    /// renewal was sent, not when its reply came.
     async fn renew(self, mut lease: Lease, mut since: Instant, lost: CancellationToken) {
         // Whatever happens to this task, the work ends with it.
         let _fence = lost.clone().drop_guard();
         loop {
             let fence = since + self.duration * 2 / 3;
-            let mut due = since + self.duration / 3;
+            let mut due = since + self.duration / 4;
             loop {
                 if timeout_at(fence, tokio::time::sleep_until(due)).await.is_err() || Instant::now() >= fence {
                     tracing::error!("the lease of the leader could not be renewed in time: all work stops");
@@ -139,7 +152,8 @@ impl Candidate {
                 }
                 let sent = Instant::now();
                 let spec = self.held(lease.spec.as_ref());
-                match timeout_at(fence, self.replace(Lease { spec: Some(spec), ..lease.clone() })).await {
+                let until = fence.min(sent + self.duration / 4);
+                match timeout_at(until, self.replace(Lease { spec: Some(spec), ..lease.clone() })).await {
                     Ok(Ok(Some(renewed))) => {
                         (lease, since) = (renewed, sent);
                         break;
@@ -153,7 +167,7 @@ impl Candidate {
                         }
                     },
                     Ok(Err(error)) => tracing::warn!(%error, "the lease of the leader could not be renewed"),
-                    Err(_) => {}
+                    Err(_) => tracing::warn!("a renewal of the lease of the leader got no reply"),
                 }
                 due = Instant::now() + self.retry() / 4;
             }
