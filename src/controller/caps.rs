@@ -5,21 +5,45 @@ use super::index::{Index, unsettled};
 use crate::api::v1alpha1::{AttentionRequest, Phase};
 use crate::domain::caps::{Admission, Candidate, Caps, admit};
 use crate::k8s::client::{CallError, list_by_field};
+use crate::k8s::watch;
+use k8s_openapi::jiff::Timestamp;
 use kube::Api;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 /// So many below the total cap the API server is asked.
 const NEAR_TOTAL: usize = 8;
+/// A watch is at most so far behind: within that time it is opened anew, or told to be dead.
+const WATCH_LAG: Duration = Duration::from_secs(watch::DEAD_SECONDS);
 
-/// What was admitted lately.
+/// What was admitted lately: by this leader, or by the one before it.
 #[derive(Debug, Default)]
-pub struct Ledger(Mutex<HashMap<String, Candidate>>);
+pub struct Ledger(Mutex<Admitted>);
+
+#[derive(Debug, Default)]
+struct Admitted {
+    term: Option<Timestamp>,
+    /// Whether the API server was asked what the leaders before have admitted.
+    asked: bool,
+    lately: HashMap<String, Entry>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    candidate: Candidate,
+    /// Until then it counts although the watch does not know it.
+    unseen_until: Instant,
+}
 
 impl Ledger {
-    /// Forgets what another leader admitted: it is in the watch by now.
-    pub async fn reset(&self) {
-        self.0.lock().await.clear();
+    /// Begins a term. What another leader admitted may not be in the watch yet.
+    pub async fn lead(&self, term: Option<Timestamp>) {
+        let mut admitted = self.0.lock().await;
+        if term.is_none() || admitted.term != term {
+            *admitted = Admitted { term, ..Admitted::default() };
+        }
     }
 
     /// Decides about a request that was not taken in yet.
@@ -35,31 +59,57 @@ impl Ledger {
     ) -> Result<Admission, CallError> {
         let Some(wanted) = unsettled(request).map(|entry| entry.candidate) else { return Ok(Admission::TotalFull) };
         // One at a time, from the look to the note: two at once could both take the last place.
-        let mut lately = self.0.lock().await;
+        let mut admitted = self.0.lock().await;
+        if !admitted.asked {
+            let unseen_until = Instant::now() + WATCH_LAG;
+            for candidate in open(api).await? {
+                admitted.lately.insert(candidate.uid.clone(), Entry { candidate, unseen_until });
+            }
+            admitted.asked = true;
+        }
         let known = index.candidates();
-        lately.retain(|uid, _| known.iter().any(|candidate| candidate.uid == *uid && !candidate.accepted));
-        let mut admission = admit(&with(known, &wanted, &lately), &wanted.uid, caps);
-        if admission != Admission::Admitted || near(&index.candidates(), &wanted, caps) {
-            let open = list_by_field(api, "status.phase", Phase::Pending.as_str()).await?;
-            let accepted = open.iter().filter_map(unsettled).filter(|entry| !entry.decided).map(|entry| entry.candidate);
+        let lately = &mut admitted.lately;
+        forget(lately, &known, Instant::now());
+        let seen = with(known, &wanted, lately);
+        let mut admission = admit(&seen, &wanted.uid, caps);
+        if admission != Admission::Admitted || near(&seen, &wanted, caps) {
+            let accepted = open(api).await?;
             let waiting = index.candidates().into_iter().filter(|candidate| !candidate.accepted);
             let mut fresh: HashMap<String, Candidate> = waiting.map(|candidate| (candidate.uid.clone(), candidate)).collect();
-            fresh.extend(accepted.map(|candidate| (candidate.uid.clone(), candidate)));
-            admission = admit(&with(fresh.into_values().collect(), &wanted, &lately), &wanted.uid, caps);
+            fresh.extend(accepted.into_iter().map(|candidate| (candidate.uid.clone(), candidate)));
+            // What the API server does not know as open was settled meanwhile.
+            lately.retain(|uid, _| fresh.contains_key(uid));
+            admission = admit(&with(fresh.into_values().collect(), &wanted, lately), &wanted.uid, caps);
         }
         if admission == Admission::Admitted {
-            lately.insert(wanted.uid.clone(), Candidate { accepted: true, ..wanted });
+            let candidate = Candidate { accepted: true, ..wanted };
+            lately.insert(candidate.uid.clone(), Entry { candidate, unseen_until: Instant::now() });
         }
         Ok(admission)
     }
 }
 
-fn with(mut candidates: Vec<Candidate>, wanted: &Candidate, lately: &HashMap<String, Candidate>) -> Vec<Candidate> {
-    if !candidates.iter().any(|candidate| candidate.uid == wanted.uid) {
-        candidates.push(wanted.clone());
-    }
+/// The requests that are open, by the API server's own word.
+async fn open(api: &Api<AttentionRequest>) -> Result<Vec<Candidate>, CallError> {
+    let pending = list_by_field(api, "status.phase", Phase::Pending.as_str()).await?;
+    let open = pending.iter().filter_map(unsettled).filter(|entry| !entry.decided).map(|entry| entry.candidate);
+    Ok(open.filter(|candidate| candidate.accepted).collect())
+}
+
+/// Forgets what the watch knows by now, and what it knew and knows no more.
+fn forget(lately: &mut HashMap<String, Entry>, known: &[Candidate], now: Instant) {
+    let known: HashMap<&str, bool> = known.iter().map(|candidate| (candidate.uid.as_str(), candidate.accepted)).collect();
+    lately.retain(|uid, entry| known.get(uid.as_str()).map_or(entry.unseen_until > now, |accepted| !accepted));
+}
+
+fn with(mut candidates: Vec<Candidate>, wanted: &Candidate, lately: &HashMap<String, Entry>) -> Vec<Candidate> {
     for candidate in &mut candidates {
         candidate.accepted |= lately.contains_key(&candidate.uid);
+    }
+    let known: HashSet<String> = candidates.iter().map(|candidate| candidate.uid.clone()).collect();
+    candidates.extend(lately.values().map(|entry| &entry.candidate).filter(|candidate| !known.contains(&candidate.uid)).cloned());
+    if !candidates.iter().any(|candidate| candidate.uid == wanted.uid) {
+        candidates.push(wanted.clone());
     }
     candidates
 }
@@ -68,4 +118,57 @@ fn near(candidates: &[Candidate], wanted: &Candidate, caps: Caps) -> bool {
     let of_session = candidates.iter().filter(|candidate| candidate.session.is_some() && candidate.session == wanted.session).count();
     let (per_session, total) = (caps.per_session as usize, caps.total as usize);
     candidates.len() + NEAR_TOTAL >= total || of_session >= per_session
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(uid: &str, accepted: bool) -> Candidate {
+        Candidate { uid: uid.into(), created: Timestamp::UNIX_EPOCH, session: None, accepted }
+    }
+
+    fn entry(uid: &str, unseen_until: Instant) -> (String, Entry) {
+        (uid.into(), Entry { candidate: candidate(uid, true), unseen_until })
+    }
+
+    #[test]
+    fn what_the_leader_before_admitted_counts_though_the_watch_is_behind() {
+        let now = Instant::now();
+        let mut lately = HashMap::from([entry("a", now + WATCH_LAG), entry("b", now + WATCH_LAG)]);
+        let caps = Caps { per_session: 8, total: 2 };
+        // The watch has only heard of `b`, and not that it is open.
+        let known = vec![candidate("b", false), candidate("c", false)];
+        forget(&mut lately, &known, now);
+        let seen = with(known.clone(), &candidate("c", false), &lately);
+        assert_eq!(admit(&seen, "c", caps), Admission::TotalFull);
+        // It never hears of `a`, which was settled meanwhile.
+        forget(&mut lately, &known, now + WATCH_LAG);
+        assert_eq!(admit(&with(known, &candidate("c", false), &lately), "c", caps), Admission::Admitted);
+    }
+
+    #[test]
+    fn what_was_admitted_counts_until_the_watch_tells_it() {
+        let now = Instant::now();
+        let mut lately = HashMap::from([entry("a", now)]);
+        forget(&mut lately, &[candidate("a", false)], now);
+        assert!(lately.contains_key("a"));
+        forget(&mut lately, &[candidate("a", true)], now);
+        assert!(lately.is_empty(), "the watch knows it");
+        lately.extend([entry("b", now)]);
+        forget(&mut lately, &[], now);
+        assert!(lately.is_empty(), "it was settled before the watch told that it was open");
+    }
+
+    #[tokio::test]
+    async fn a_leader_that_goes_on_forgets_nothing() {
+        let ledger = Ledger::default();
+        let term = Some(Timestamp::UNIX_EPOCH);
+        ledger.lead(term).await;
+        ledger.0.lock().await.lately.extend([entry("a", Instant::now())]);
+        ledger.lead(term).await;
+        assert_eq!(ledger.0.lock().await.lately.len(), 1);
+        ledger.lead(Some(Timestamp::MAX)).await;
+        assert!(ledger.0.lock().await.lately.is_empty());
+    }
 }

@@ -172,7 +172,7 @@ async fn lead(context: &Shared, candidate: &Candidate, stop: &CancellationToken)
             biased;
             () = stop.cancelled() => {}
             () = lost.cancelled() => {}
-            () = work::work(context) => {}
+            () = work::work(context, leadership.term()) => {}
         }
         context.triggers.close();
         context.metrics.leader.set(0);

@@ -10,6 +10,7 @@ use crate::k8s::apply;
 use crate::k8s::client::call;
 use futures::stream::{self, FuturesUnordered, StreamExt as _};
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::Timestamp;
 use kube::Resource;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::reflector::{Lookup, ObjectRef, Store};
@@ -28,9 +29,9 @@ const DOUBTFUL: u32 = 3;
 /// How often old Leases of gateway processes are looked for.
 const SWEEP: Duration = Duration::from_mins(5);
 
-/// Works until it is dropped.
-pub(super) async fn work(context: &Shared) {
-    context.ledger.reset().await;
+/// Works until it is dropped; `term` tells one leader's time from another's.
+pub(super) async fn work(context: &Shared, term: Option<Timestamp>) {
+    context.ledger.lead(term).await;
     context.triggers.open();
     watches::everything(context);
     let requests = passes(attention_request::KIND, &context.triggers.requests, &context.stores.requests, context, |request| {

@@ -26,6 +26,7 @@ pub struct Candidate {
 /// renewal that succeeded.
 pub struct Leadership {
     candidate: Candidate,
+    term: Option<Timestamp>,
     lost: CancellationToken,
     renewing: JoinHandle<()>,
 }
@@ -133,8 +134,9 @@ impl Candidate {
 
     fn keep(self, taken: Taken) -> Leadership {
         let lost = CancellationToken::new();
+        let term = taken.lease.spec.as_ref().and_then(|spec| spec.acquire_time.as_ref()).map(|time| time.0);
         let renewing = tokio::spawn(self.clone().renew(taken.lease, taken.sent, lost.clone()));
-        Leadership { candidate: self, lost, renewing }
+        Leadership { candidate: self, term, lost, renewing }
     }
 
     /// Renews every quarter of the duration, which leaves time for a second try when the first one hangs. What counts is when a
@@ -187,6 +189,12 @@ impl Drop for Leadership {
 }
 
 impl Leadership {
+    /// When this candidate took over. Two leaderships of one candidate with nobody else's in between are one term.
+    #[must_use]
+    pub const fn term(&self) -> Option<Timestamp> {
+        self.term
+    }
+
     /// Cancelled when it no longer leads.
     #[must_use]
     pub fn lost(&self) -> CancellationToken {
