@@ -7,12 +7,17 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Mutex as Turn;
 
 #[derive(Debug, Default)]
 struct Namespace {
     enforcement: Enforcement,
     asked: Option<Timestamp>,
+    /// When the last reply came, or none in time.
+    replied: Option<Timestamp>,
+    /// Held by whoever asks.
+    turn: Arc<Turn<()>>,
 }
 
 /// What is known of each namespace.
@@ -47,8 +52,15 @@ impl Canaries {
             .collect()
     }
 
-    /// Asks about one namespace.
+    /// Asks about one namespace, or waits for the reply to somebody else's question: many decisions that wait for one namespace
+    /// are one question.
     pub async fn ask(&self, client: &Client, namespace: &str, now: fn() -> Timestamp) -> News {
+        let wanted = now();
+        let turn = self.all().entry(namespace.to_owned()).or_default().turn.clone();
+        let _mine = turn.lock().await;
+        if self.all().get(namespace).is_some_and(|known| known.replied.is_some_and(|replied| replied >= wanted)) {
+            return News::None;
+        }
         let asked = now();
         self.all().entry(namespace.to_owned()).or_default().asked = Some(asked);
         let reply = ask(client, namespace).await;
@@ -56,6 +68,7 @@ impl Canaries {
         let known = all.entry(namespace.to_owned()).or_default();
         let (was_good, was_refuted) = (known.enforcement.enforced(now()), known.enforcement.refuted());
         known.enforcement.reply(&reply, asked);
+        known.replied = Some(now());
         match reply {
             Reply::NotEnforced(why) if !was_refuted => News::NotEnforced(why),
             Reply::Enforced if !was_good && known.enforcement.enforced(now()) => News::Enforced,
@@ -102,5 +115,36 @@ async fn ask(client: &Client, namespace: &str) -> Reply {
         Ok(_) => canary::classify(None),
         Err(CallError::Kube(kube::Error::Api(status))) => canary::classify(Some((status.code, &status.message))),
         Err(CallError::Kube(_) | CallError::Timeout) => Reply::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn many_that_wait_for_one_namespace_are_one_question() {
+        let questions = Arc::new(AtomicU32::new(0));
+        let counted = questions.clone();
+        let client = Client::new(
+            tower::service_fn(move |_: Request<Body>| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                async {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    let refusal = r#"{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,"message":"beckon-policy/1"}"#;
+                    Response::builder().status(403).body(Body::from(refusal.as_bytes().to_vec()))
+                }
+            }),
+            "default",
+        );
+        let canaries = Canaries::default();
+        let news = futures::future::join_all((0..32).map(|_| canaries.ask(&client, "n", Timestamp::now))).await;
+        assert_eq!(questions.load(Ordering::SeqCst), 1);
+        assert_eq!(news.iter().filter(|news| **news == News::Enforced).count(), 1);
+        assert_eq!(canaries.trust("n", Timestamp::now(), Timestamp::now()), Trust::Honour);
     }
 }
