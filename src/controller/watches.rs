@@ -1,6 +1,6 @@
 //! The watches of a controller, whether it leads or not: stores, index, and what each change triggers.
 
-use super::browser_session::build::{SESSION, session_of};
+use super::browser_session::build::{EVICTION_MARKS, SESSION, session_of};
 use super::context::{Context, Shared, Stores};
 use super::index::{key, unsettled};
 use super::metrics::KindLabel;
@@ -42,8 +42,9 @@ pub(super) fn stores() -> (Stores, Writers) {
     )
 }
 
-/// What is read of a request: what was asked is for people, and big.
+/// What is read of a request: what was asked is for people, and big. Annotations are anybody's, up to 256 KiB.
 fn prune_request(request: &mut AttentionRequest) {
+    request.metadata.annotations = None;
     let settled = request.status.as_ref().and_then(|status| status.phase).is_some_and(|phase| phase != Phase::Pending);
     let spec = &mut request.spec;
     spec.reason.clear();
@@ -66,6 +67,19 @@ fn prune_request(request: &mut AttentionRequest) {
     if let Some(managed) = &mut request.metadata.managed_fields {
         managed.retain(|entry| entry.fields_v1.as_ref().is_some_and(|fields| decides(&fields.0)));
     }
+}
+
+/// What is read of a session.
+fn prune_session(session: &mut BrowserSession) {
+    prune_metadata(session);
+    session.metadata.annotations = None;
+}
+
+/// What is read of a pod: not what it was made of, and of its annotations only ours.
+fn prune_pod(pod: &mut Pod) {
+    prune_metadata(pod);
+    pod.spec = None;
+    pod.annotations_mut().retain(|key, _| EVICTION_MARKS.iter().any(|(mark, _)| mark == key));
 }
 
 fn scoped<K>(client: &Client, namespace: Option<&str>) -> Api<DeserializeGuard<K>>
@@ -101,7 +115,7 @@ pub(super) fn start(context: &Shared, writers: Writers, readiness: &Readiness, s
     let api = scoped::<BrowserSession>(client, only);
     tasks.spawn(async move {
         let tell = |change| sessions(&c, &ready, change);
-        watch::run(api, watch::config(), writers.sessions, prune_metadata, tell, token).await;
+        watch::run(api, watch::config(), writers.sessions, prune_session, tell, token).await;
         "sessions"
     });
 
@@ -111,7 +125,7 @@ pub(super) fn start(context: &Shared, writers: Writers, readiness: &Readiness, s
     let config = sessions_label.clone();
     tasks.spawn(async move {
         let tell = |change| pods(&c, &ready, change);
-        watch::run(api, config, writers.pods, prune_metadata, tell, token).await;
+        watch::run(api, config, writers.pods, prune_pod, tell, token).await;
         "pods"
     });
 
@@ -167,6 +181,7 @@ fn requests(context: &Context, readiness: &Readiness, change: Change<AttentionRe
         }
         Change::Deleted(request) => {
             context.index.deleted(request);
+            context.backoff.reset(&request.uid().unwrap_or_default());
             if let Some(session) = session(request) {
                 context.triggers.session(session);
             }
@@ -189,6 +204,9 @@ fn sessions(context: &Context, readiness: &Readiness, change: Change<BrowserSess
             requests_of(context, session);
         }
         Change::Deleted(session) => {
+            let uid = session.uid().unwrap_or_default();
+            context.backoff.reset(&uid);
+            context.asked_drivers.reset(&uid);
             requests_of(context, session);
         }
         Change::Reset => {
