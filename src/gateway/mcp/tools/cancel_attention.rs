@@ -1,6 +1,6 @@
 //! `cancel_attention`: withdraws a request.
 
-use super::{Definition, Effect, Reply, attention_texts, outcome_schema};
+use super::{Definition, Effect, Reply, attention_texts, outcome_properties};
 use crate::domain::outcome::AgentResult;
 use crate::gateway::mcp::call::{Call, Failure};
 use crate::gateway::mcp::schema::{Args, object, printable, string, text};
@@ -14,7 +14,7 @@ pub(super) const TOOL: Definition = Definition {
     title: "Cancel attention request",
     description: attention_texts::cancel_attention,
     input,
-    output: outcome_schema,
+    output: outcome_properties,
     effect: Effect::Ends,
     idempotent: true,
     open_world: true,

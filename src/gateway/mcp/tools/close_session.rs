@@ -13,13 +13,7 @@ pub(super) const TOOL: Definition = Definition {
         "Ends a browser session. Its open attention requests are rejected. Closing a closed session changes nothing.".to_owned()
     },
     input: || object(&[("session_id", session_id())], &["session_id"]),
-    output: || {
-        json!({
-            "type": "object",
-            "properties": {"session_id": {"type": "string"}, "closed": {"type": "boolean"}},
-            "required": ["session_id", "closed"],
-        })
-    },
+    output: || json!({"session_id": {"type": "string"}, "closed": {"type": "boolean"}}),
     effect: Effect::Ends,
     idempotent: true,
     open_world: false,

@@ -17,7 +17,7 @@ pub(super) const TOOL: Definition = Definition {
             .to_owned()
     },
     input,
-    output: || json!({"type": "object", "properties": {"session_id": {"type": "string", "description": "For the page tools."}}, "required": ["session_id"]}),
+    output: || json!({"session_id": {"type": "string", "description": "For the page tools."}}),
     effect: Effect::Changes,
     idempotent: false,
     open_world: false,

@@ -1,6 +1,6 @@
 //! `get_attention_result`: reads a result, or waits for it the same way.
 
-use super::{Definition, Effect, Reply, attention_texts, outcome_schema};
+use super::{Definition, Effect, Reply, attention_texts, outcome_properties};
 use crate::domain::outcome::AgentResult;
 use crate::gateway::mcp::call::{Call, Failure};
 use crate::gateway::mcp::schema::{self, Args, object, string, text};
@@ -15,7 +15,7 @@ pub(super) const TOOL: Definition = Definition {
     title: "Get attention result",
     description: attention_texts::get_attention_result,
     input,
-    output: outcome_schema,
+    output: outcome_properties,
     effect: Effect::Reads,
     idempotent: true,
     open_world: true,

@@ -35,7 +35,7 @@ fn output() -> Value {
         },
         "required": ["session_id", "phase"],
     });
-    json!({"type": "object", "properties": {"sessions": {"type": "array", "items": session}}, "required": ["sessions"]})
+    json!({"sessions": {"type": "array", "items": session}})
 }
 
 fn list(call: &Call) -> Reply {

@@ -59,7 +59,7 @@ pub struct Definition {
     pub description: fn(&Settings) -> String,
     /// The schema of its arguments.
     pub input: fn() -> Value,
-    /// The schema of its structured result.
+    /// What its structured result may hold: names and schemas.
     pub output: fn() -> Value,
     /// What it does.
     pub effect: Effect,
@@ -93,7 +93,7 @@ impl Definition {
         strip(&mut input);
         let mut tool = Tool::new(self.name, (self.description)(settings), object(input));
         tool.title = Some(self.title.to_owned());
-        tool.output_schema = Some(object((self.output)()));
+        tool.output_schema = Some(object(result_schema((self.output)())));
         let changes = self.effect != Effect::Reads;
         tool.annotations = Some(ToolAnnotations::from_raw(
             Some(self.title.to_owned()),
@@ -161,23 +161,32 @@ fn strip(schema: &mut Value) {
     }
 }
 
-/// The schema of `{status, message?, resolved_by?, resolved_at?, request_id}`.
-fn outcome_schema() -> Value {
+/// What there may be in `{status, message?, resolved_by?, resolved_at?, request_id}`.
+fn outcome_properties() -> Value {
     json!({
-        "type": "object",
-        "properties": {
-            "status": {
-                "type": "string",
-                "enum": ["resolved", "rejected", "timeout", "cancelled", "pending"],
-                "description": "resolved: done, continue. rejected: give up or try something else; the message says why. timeout: nobody answered in time. cancelled: withdrawn. pending: still open, call get_attention_result.",
-            },
-            "message": {"type": "string", "description": "The operator's reply, or what happened."},
-            "resolved_by": {"type": "string", "description": "The operator."},
-            "resolved_at": {"type": "integer", "description": "Milliseconds since 1970."},
-            "request_id": {"type": "string", "description": "The request's id, for get_attention_result."},
+        "status": {
+            "type": "string",
+            "enum": ["resolved", "rejected", "timeout", "cancelled", "pending"],
+            "description": "resolved: done, continue. rejected: give up or try something else; the message says why. timeout: nobody answered in time. cancelled: withdrawn. pending: still open, call get_attention_result.",
         },
-        "required": ["status"],
+        "message": {"type": "string", "description": "The operator's reply, or what happened."},
+        "resolved_by": {"type": "string", "description": "The operator."},
+        "resolved_at": {"type": "integer", "description": "Milliseconds since 1970."},
+        "request_id": {"type": "string", "description": "The request's id, for get_attention_result."},
     })
+}
+
+/// The schema of a structured result. An error has one as well, and clients hold it to the same schema; so nothing is required
+/// in it, else they would hide the error behind one of their own.
+fn result_schema(properties: Value) -> Value {
+    let mut all = json!({
+        "code": {"type": "string", "description": "Only of an error: a stable word for what went wrong."},
+        "message": {"type": "string", "description": "Only of an error: what was wrong and what to do."},
+    });
+    if let (Some(all), Value::Object(properties)) = (all.as_object_mut(), properties) {
+        all.extend(properties);
+    }
+    json!({"type": "object", "properties": all})
 }
 
 #[cfg(test)]
@@ -195,6 +204,8 @@ mod tests {
             assert_eq!(listed["inputSchema"]["type"], "object", "{}", tool.name);
             assert_eq!(listed["outputSchema"]["type"], "object", "{}", tool.name);
             let text = listed.to_string();
+            assert!(listed["outputSchema"].get("required").is_none(), "{}: an error must fit too", tool.name);
+            assert_eq!(listed["outputSchema"]["properties"]["code"]["type"], "string", "{}", tool.name);
             for odd in ["uint", "\"null\"", "\"x-", "$schema", "$defs"] {
                 assert!(!text.contains(odd), "{}: {odd} in {text}", tool.name);
             }

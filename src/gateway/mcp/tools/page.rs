@@ -104,25 +104,21 @@ fn plain(mut schema: Value) -> Value {
 
 fn output() -> Value {
     json!({
-        "type": "object",
-        "properties": {
-            "page": {
-                "type": "object",
-                "description": "The page after the action, without query and fragment.",
-                "properties": {"origin": {"type": "string"}, "path": {"type": "string"}, "title": {"type": "string"}},
-            },
-            "dialog": {
-                "type": "object",
-                "description": "A dialog that is open and waits for an answer.",
-                "properties": {"kind": {"type": "string"}, "message": {"type": "string"}, "default_value": {"type": "string"}},
-            },
-            "control": {
-                "type": "object",
-                "description": "Present when a person holds control of the browser, or asked for it.",
-                "properties": {"holder": {"type": "string"}, "since": {"type": "string"}},
-            },
+        "page": {
+            "type": "object",
+            "description": "The page after the action, without query and fragment.",
+            "properties": {"origin": {"type": "string"}, "path": {"type": "string"}, "title": {"type": "string"}},
         },
-        "required": ["page"],
+        "dialog": {
+            "type": "object",
+            "description": "A dialog that is open and waits for an answer.",
+            "properties": {"kind": {"type": "string"}, "message": {"type": "string"}, "default_value": {"type": "string"}},
+        },
+        "control": {
+            "type": "object",
+            "description": "Present when a person holds control of the browser, or asked for it.",
+            "properties": {"holder": {"type": "string"}, "since": {"type": "string"}},
+        },
     })
 }
 

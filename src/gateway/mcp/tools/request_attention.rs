@@ -1,6 +1,6 @@
 //! `request_attention`: asks a person and blocks.
 
-use super::{Definition, Effect, Reply, attention_texts, outcome_schema};
+use super::{Definition, Effect, Reply, attention_texts, outcome_properties};
 use crate::api::v1alpha1::Mode;
 use crate::gateway::mcp::call::{Call, Failure};
 use crate::gateway::mcp::schema::{self, Args, integer, object, printable, string};
@@ -20,7 +20,7 @@ pub(super) const TOOL: Definition = Definition {
     title: "Request attention",
     description: attention_texts::request_attention,
     input,
-    output: outcome_schema,
+    output: outcome_properties,
     effect: Effect::Changes,
     idempotent: true,
     open_world: true,
