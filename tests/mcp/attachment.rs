@@ -3,8 +3,7 @@
 use crate::support::poll_until;
 use crate::world::{World, attached, attachments};
 use beckon::api::v1alpha1::AttentionRequest;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
 use serde_json::json;
 use std::time::Duration;
 
@@ -69,23 +68,6 @@ async fn a_client_that_comes_back_reads_on_also_when_it_was_answered_meanwhile()
         let result = back.structured().await;
         assert_eq!((&result["message"], &result["request_id"]), (&json!("welcome back"), &json!(id)));
     }
-}
-
-#[tokio::test]
-async fn what_is_taken_out_of_the_object_is_written_again() {
-    let world = World::start(1, &[]).await;
-    let agent = world.modern("agent");
-    let (_, mut events) = agent.start("request_attention", r#"{"mode":"notify","reason":"r"}"#, Some("p")).await;
-    events.progress().await;
-    let name = world.the_request("an attached request", attached).await.name_any();
-    // As after a restored backup, or a write that was lost.
-    let controller: Api<AttentionRequest> = Api::namespaced(world.plane.account("beckon-controller").await, &world.namespace);
-    let before = world.request(&name).await;
-    let patch = json!({"metadata": {"resourceVersion": before.resource_version()}, "status": {"attachments": null}});
-    controller.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await.expect("attachments taken out");
-    world.until(&name, "attached again", |r| attached(r) && r.resource_version() != before.resource_version()).await;
-    world.answer("operator", &name, &json!({"outcome": "Resolved"}));
-    assert_eq!(events.structured().await["status"], "resolved");
 }
 
 /// In whichever phase of its call a client hangs up.

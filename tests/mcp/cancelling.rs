@@ -27,16 +27,22 @@ async fn an_explicit_one_settles_at_once_on_whichever_replica_it_arrives() {
 
 #[tokio::test]
 async fn a_clients_own_timeout_only_detaches() {
-    let world = World::start(1, &[]).await;
+    let world = World::start(2, &[]).await;
     let agent = world.legacy("agent").await;
-    let (id, mut events) = agent.start("request_attention", ASK, Some("p")).await;
-    events.progress().await;
-    let name = world.the_request("an attached request", attached).await.name_any();
-    agent.cancel(id, "McpError: MCP error -32001: Request timed out").await;
-    let request = world.until(&name, "detached", |r| attachments(r).is_empty()).await;
-    assert!(request.spec.cancel.is_none());
-    world.answer("operator", &name, &json!({"outcome": "Resolved"}));
-    assert_eq!(agent.structured("get_attention_result", &json!({"request_id": name})).await["status"], "resolved");
+    // The stream stays open: clients that run out of time do not close it. The message may come to another replica.
+    for (n, replica) in [0, 1, 1].into_iter().enumerate() {
+        let ask = json!({"mode": "notify", "reason": format!("r{n}")}).to_string();
+        let (id, mut events) = agent.start("request_attention", &ask, Some("p")).await;
+        let name = events.progress().await["message"].as_str().unwrap().rsplit(' ').next().unwrap().to_owned();
+        world.until(&name, "attached", attached).await;
+        agent.at(world.port(replica)).cancel(id, "McpError: MCP error -32001: Request timed out").await;
+        let request = world.until(&name, "detached", |r| attachments(r).is_empty()).await;
+        assert!(request.spec.cancel.is_none());
+        let again = agent.start("get_attention_result", &json!({"request_id": name}).to_string(), Some("p")).await.1;
+        world.until(&name, "attached again", attached).await;
+        world.answer("operator", &name, &json!({"outcome": "Resolved"}));
+        assert_eq!(again.structured().await["status"], "resolved");
+    }
 }
 
 #[tokio::test]
@@ -49,7 +55,8 @@ async fn it_spares_a_request_that_another_call_waits_on() {
     let (_, mut waiting) = other.start("get_attention_result", &json!({"request_id": name}).to_string(), Some("p")).await;
     waiting.progress().await;
     world.until(&name, "both wait", |r| attachments(r).len() == 2).await;
-    agent.cancel(first, "not needed any more").await;
+    // To the replica that does not run it.
+    agent.at(world.port(1)).cancel(first, "not needed any more").await;
     let request = world.until(&name, "one waits", |r| attachments(r).len() == 1).await;
     assert!(request.spec.cancel.is_none());
     world.answer("operator", &name, &json!({"outcome": "Resolved"}));

@@ -5,12 +5,9 @@ use crate::gateway::auth::Principal;
 use crate::gateway::requests::store;
 use crate::gateway::state::Shared;
 
-/// Withdraws the request that the named call waits on, unless another call waits on it too. A client's own timeout is the
-/// other replica's to notice: the stream ends.
+/// Withdraws the request that the named call waits on, unless another call waits on it too, or the client only ran out of time:
+/// then the call alone is taken out. Its stream may stay open, so that the replica that runs it would not notice.
 pub async fn cancel(gateway: &Shared, who: &Principal, call: &str, meant: Meant) {
-    if meant == Meant::Timeout {
-        return;
-    }
     let waited_on = gateway.hub.requests.all().into_iter().find(|request| {
         let attachments = request.status.as_ref().map(|status| status.attachments.as_slice()).unwrap_or_default();
         who.is(request.spec.requester.as_ref()) && store::is_open(request) && attachments.iter().any(|a| a.call == call)
@@ -18,10 +15,9 @@ pub async fn cancel(gateway: &Shared, who: &Principal, call: &str, meant: Meant)
     let Some(request) = waited_on else { return };
     let (Some(namespace), Some(name)) = (request.metadata.namespace.clone(), request.metadata.name.clone()) else { return };
     let key = (namespace, name);
-    if gateway.attachments.others_wait(&key, call, &request) {
-        return;
-    }
-    if let Err(failure) = store::cancel(gateway, who, &key, "The client cancelled the call.").await {
+    if meant == Meant::Timeout || gateway.attachments.others_wait(&key, call, &request) {
+        gateway.attachments.take_out(&key, call).await;
+    } else if let Err(failure) = store::cancel(gateway, who, &key, "The client cancelled the call.").await {
         tracing::warn!(error = %failure.message, request = %key.1, "a cancellation could not be stored");
     }
 }

@@ -88,9 +88,8 @@ impl Wait<'_> {
             match woken {
                 Woken::Look => {}
                 Woken::LookAgain => {
-                    let current = request.borrow().clone();
-                    if let (Some(attached), Some(current)) = (&self.attached, current) {
-                        attached.ensure(&current).await;
+                    if let Some(attached) = &self.attached {
+                        attached.ensure().await;
                     }
                 }
                 Woken::GiveUp => return Ok(pending(id, &still_open(id))),
@@ -144,12 +143,27 @@ impl Wait<'_> {
                 // The controller settles it as it must be.
                 Trust::Refuse | Trust::Hold => Ok(None),
             },
+            Progress::Open if self.is_taken_out(&current).await => {
+                // The client gave this call up, and told another replica.
+                Ok(Some(pending(id, &still_open(id))))
+            }
             Progress::Open if self.attached.is_none() && reading => {
                 self.attached = Some(self.call.gateway.attachments.attach(self.key, &self.call.name).await);
                 Ok(None)
             }
             Progress::Open | Progress::New => Ok(None),
         }
+    }
+
+    async fn is_taken_out(&mut self, current: &AttentionRequest) -> bool {
+        let taken_out = match &mut self.attached {
+            Some(attached) => attached.is_taken_out(current).await,
+            None => false,
+        };
+        if taken_out {
+            self.attached = None;
+        }
+        taken_out
     }
 
     async fn detach(&mut self) {

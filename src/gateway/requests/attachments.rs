@@ -21,6 +21,8 @@ pub const POLL_MANAGER: &str = "beckon-gateway-poll";
 /// The entry's `call`.
 pub const POLL_CALL: &str = "poll";
 const ASKING: Duration = Duration::from_secs(10);
+/// How often a write is tried again when the object moved in between.
+const TRIES: usize = 5;
 /// The API bounds the list, and what lost processes held stays in it; so one process names at most this many of its calls in
 /// one request, which is enough to say that some wait.
 const NAMED: usize = 2;
@@ -51,6 +53,8 @@ pub struct Attached {
     entry: Arc<Entry>,
     owner: Attachments,
     left: bool,
+    /// Whether the object was seen to name it.
+    noticed: bool,
 }
 
 impl Attachments {
@@ -76,7 +80,7 @@ impl Attachments {
             entry
         };
         self.metrics.attached("attach");
-        let attached = Attached { call: call.to_owned(), entry: Arc::clone(&entry), owner: self.clone(), left: false };
+        let attached = Attached { call: call.to_owned(), entry: Arc::clone(&entry), owner: self.clone(), left: false, noticed: false };
         self.write(&entry).await;
         attached
     }
@@ -102,6 +106,39 @@ impl Attachments {
         let entry =
             Attachment { call: POLL_CALL.to_owned(), gateway: POLLING_CLIENT.to_owned(), since: Some(Time(crate::runtime::clock::now())) };
         self.apply(key, POLL_MANAGER, &[entry]).await;
+    }
+
+    /// Takes a call of another process out of the object: its client told this one that it does not wait any more. That
+    /// process sees it, and lets the call end.
+    pub async fn take_out(&self, key: &Key, call: &str) {
+        let api: Api<AttentionRequest> = Api::namespaced(self.client.clone(), &key.0);
+        let taking_out = async {
+            for _ in 0..TRIES {
+                let Some(current) = api.get_opt(&key.1).await? else { return Ok(()) };
+                let version = current.metadata.resource_version;
+                let mut left = current.status.map(|status| status.attachments).unwrap_or_default();
+                let before = left.len();
+                left.retain(|attachment| attachment.call != call);
+                if left.len() == before {
+                    return Ok(());
+                }
+                let patch = json!({"metadata": {"resourceVersion": version}, "status": {"attachments": left}});
+                let params = PatchParams { field_manager: Some(crate::gateway::MANAGER.to_owned()), ..PatchParams::default() };
+                match api.patch_status(&key.1, &params, &Patch::Merge(&patch)).await {
+                    // Somebody else wrote in between.
+                    Err(kube::Error::Api(status)) if status.code == 409 => {}
+                    done => return done.map(drop),
+                }
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(ASKING, taking_out).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(error = %crate::gateway::brief(&error), request = %key.1, "a call of another gateway could not be taken out");
+            }
+            Err(_) => tracing::warn!(request = %key.1, "a call of another gateway could not be taken out in time"),
+        }
     }
 
     /// Brings the object in line with what waits now.
@@ -154,14 +191,37 @@ impl Attachments {
 }
 
 impl Attached {
-    /// Writes it again when the object does not say it: a write failed, or somebody took it out.
-    pub async fn ensure(&self, seen: &AttentionRequest) {
-        let attachments = seen.status.as_ref().map(|status| status.attachments.as_slice()).unwrap_or_default();
-        if attachments.iter().any(|a| *a.gateway == *self.owner.process) {
-            return;
-        }
-        self.entry.written.lock().await.clear();
+    /// Tries the write again that failed when the call attached.
+    pub async fn ensure(&self) {
         self.owner.write(&self.entry).await;
+    }
+
+    /// Whether another replica took it out, see [`Attachments::take_out`]. Then it is detached.
+    pub async fn is_taken_out(&mut self, seen: &AttentionRequest) -> bool {
+        if self.names(seen) {
+            self.noticed = true;
+            return false;
+        }
+        // Only what this process wrote, and the object named since, can have been taken out.
+        let mut written = self.entry.written.lock().await;
+        if !self.noticed || !written.contains_key(&self.call) {
+            return false;
+        }
+        // What was seen may be older than the last write.
+        let api: Api<AttentionRequest> = Api::namespaced(self.owner.client.clone(), &self.entry.key.0);
+        match tokio::time::timeout(ASKING, api.get_opt(&self.entry.key.1)).await {
+            Ok(Ok(Some(now))) if !self.names(&now) => {}
+            _ => return false,
+        }
+        written.remove(&self.call);
+        drop(written);
+        self.leave();
+        true
+    }
+
+    fn names(&self, request: &AttentionRequest) -> bool {
+        let attachments = request.status.as_ref().map(|status| status.attachments.as_slice()).unwrap_or_default();
+        attachments.iter().any(|a| a.call == self.call && *a.gateway == *self.owner.process)
     }
 
     /// Detaches, and returns when the object says so.
@@ -189,5 +249,99 @@ impl Drop for Attached {
             let (entry, owner) = (Arc::clone(&self.entry), self.owner.clone());
             runtime.spawn(async move { owner.write(&entry).await });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::v1alpha1::{AttentionRequestSpec, AttentionRequestStatus};
+    use http_body_util::BodyExt as _;
+    use kube::client::Body;
+    use serde_json::Value;
+
+    /// What was asked of an API server that answers as it is told to, the last answer for ever.
+    #[derive(Clone, Default)]
+    struct Server {
+        asked: Arc<Mutex<Vec<Value>>>,
+        answers: Arc<Mutex<Vec<(u16, Value)>>>,
+    }
+
+    impl Server {
+        fn attachments(&self, answers: Vec<(u16, Value)>) -> Attachments {
+            *self.answers.lock().unwrap() = answers;
+            let server = self.clone();
+            let service = tower::service_fn(move |request: http::Request<Body>| {
+                let server = server.clone();
+                async move {
+                    let body = request.into_body().collect().await.unwrap().to_bytes();
+                    server.asked.lock().unwrap().push(serde_json::from_slice(&body).unwrap_or_default());
+                    let mut answers = server.answers.lock().unwrap();
+                    let (status, answer) = if answers.len() > 1 { answers.remove(0) } else { answers[0].clone() };
+                    let reply = http::Response::builder().status(status).body(Body::from(answer.to_string().into_bytes())).unwrap();
+                    Ok::<_, std::convert::Infallible>(reply)
+                }
+            });
+            Attachments::new(kube::Client::new(service, "ns"), "process", GatewayMetrics::default())
+        }
+
+        fn calls(&self) -> Vec<Vec<String>> {
+            let named = |asked: &Value| asked["status"]["attachments"].as_array().cloned().unwrap_or_default();
+            let calls = |asked: &Value| named(asked).iter().map(|a| a["call"].as_str().unwrap().to_owned()).collect();
+            self.asked.lock().unwrap().iter().map(calls).collect()
+        }
+    }
+
+    fn request(calls: &[&str]) -> AttentionRequest {
+        let mut request = AttentionRequest::new("a-1", AttentionRequestSpec::default());
+        let attachment = |call: &&str| Attachment { call: (*call).to_owned(), gateway: "process".into(), since: None };
+        request.status =
+            Some(AttentionRequestStatus { attachments: calls.iter().map(attachment).collect(), ..AttentionRequestStatus::default() });
+        request
+    }
+
+    fn stored(calls: &[&str]) -> (u16, Value) {
+        (200, serde_json::to_value(request(calls)).unwrap())
+    }
+
+    fn failed() -> (u16, Value) {
+        (500, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "etcd", "reason": "InternalError", "code": 500}))
+    }
+
+    fn key() -> Key {
+        ("ns".into(), "a-1".into())
+    }
+
+    #[tokio::test]
+    async fn a_write_that_failed_is_tried_again_and_one_that_did_not_is_not() {
+        let server = Server::default();
+        let attachments = server.attachments(vec![failed(), stored(&["c"])]);
+        let attached = attachments.attach(&key(), "c").await;
+        attached.ensure().await;
+        attached.ensure().await;
+        assert_eq!(server.calls(), [["c"], ["c"]]);
+    }
+
+    #[tokio::test]
+    async fn who_was_taken_out_by_another_replica_is_detached_and_nobody_else() {
+        let server = Server::default();
+        let attachments = server.attachments(vec![stored(&["c"]), stored(&["c"]), stored(&[])]);
+        let mut attached = attachments.attach(&key(), "c").await;
+        assert!(!attached.is_taken_out(&request(&[])).await, "the mirror is late: it never named the call");
+        assert!(!attached.is_taken_out(&request(&["c"])).await);
+        assert!(!attached.is_taken_out(&request(&[])).await, "what was seen is older than what is");
+        assert!(attached.is_taken_out(&request(&[])).await);
+        attached.detach().await;
+        assert_eq!(server.asked.lock().unwrap().len(), 3, "there is nothing left to write");
+    }
+
+    #[tokio::test]
+    async fn a_call_is_taken_out_alone_and_only_of_what_is() {
+        let server = Server::default();
+        let conflict = (409, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Conflict", "code": 409}));
+        let attachments = server.attachments(vec![stored(&["a", "c"]), conflict, stored(&["b", "c"]), stored(&["b"])]);
+        attachments.take_out(&key(), "c").await;
+        let calls = server.calls();
+        assert_eq!((calls.len(), &calls[1], &calls[3]), (4, &vec!["a".to_owned()], &vec!["b".to_owned()]));
     }
 }
