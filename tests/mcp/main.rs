@@ -13,6 +13,7 @@ mod world;
 mod attachment;
 mod bad_input;
 mod cancelling;
+mod conformance;
 mod contract;
 mod page;
 mod replicas;
