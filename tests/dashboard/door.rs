@@ -1,6 +1,6 @@
 //! Who gets in, and what every reply carries.
 
-use crate::client::{NAMESPACE, call, open, replica, send, sign_in, up, with_cookie};
+use crate::client::{NAMESPACE, call, kubectl, open, replica, send, sign_in, up, with_cookie};
 use crate::support::{eventually, unique};
 use http::StatusCode;
 use http::header::SET_COOKIE;
@@ -162,6 +162,22 @@ async fn an_address_that_is_none_of_ours_leads_back() {
     ] {
         assert_eq!(page.status, StatusCode::NOT_FOUND, "{}", page.text);
         assert!(page.text.contains("<h1>") && page.text.contains(&format!("href=\"{way}\"")), "{}", page.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_see_nothing_is_not_told_that_there_is_nothing() {
+    let up = up().await;
+    let host = replica(up, 0);
+    kubectl(up, "admin", &["create", "serviceaccount", "nobody"]);
+    let token = kubectl(up, "admin", &["create", "token", "nobody"]);
+    let cookie = sign_in(&host, token.trim()).await;
+    for path in ["/attention", "/history", "/sessions"] {
+        let page = with_cookie(&host, &cookie, "GET", path, "").await;
+        assert_eq!(page.status, StatusCode::OK);
+        let told =
+            page.text.contains("These are not yours to see") && page.text.contains("system:serviceaccount:default:nobody may not list");
+        assert!(told && !page.text.contains("Nobody needs you"), "{path}: {}", page.text);
     }
 }
 

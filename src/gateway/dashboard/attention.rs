@@ -188,7 +188,7 @@ fn past(item: &Item<'_>) -> Markup {
             }
             td.c-session { (place(item)) }
             td.c-wait { @if let Some(waited) = view.waited { (model::span(waited)) } }
-            td.c-who { @if let Some(by) = settled.and_then(|s| s.by.as_deref()) { bdi { (plain(by)) } } @else { span.quiet { "–" } } }
+            td.c-who data-none[settled.is_none_or(|s| s.by.is_none())] { @if let Some(by) = settled.and_then(|s| s.by.as_deref()) { bdi { (plain(by)) } } @else { span.quiet { "–" } } }
             td.c-when { @if let Some(at) = settled.and_then(|s| s.at) { (time(at)) } }
         }
     }

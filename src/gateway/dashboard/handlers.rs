@@ -149,10 +149,14 @@ pub async fn attention(State(site): State<Site>, visitor: Visitor) -> Result<Mar
         let may = seer.may("resolve", "attentionrequests", &view.namespace).await?;
         items.push((Item { object, view: view.clone(), session: session.as_deref() }, Reader { me: &visitor.who, may }));
     }
-    let content = attention::page(&items, now);
+    let (script, content) = if items.is_empty() && rights::blind(&site, &visitor.who, "attentionrequests").await? {
+        ("plain.js", not_yours(&site, &visitor, "attention requests"))
+    } else {
+        ("attention.js", attention::page(&items, now))
+    };
     Ok(layout::page(
         &frame(&site, &visitor, items.len(), now),
-        &Page { title: "Attention", place: Place::Attention, script: "attention.js", wide: false, content },
+        &Page { title: "Attention", place: Place::Attention, script, wide: false, content },
     ))
 }
 
@@ -173,7 +177,11 @@ pub async fn history(State(site): State<Site>, visitor: Visitor, Query(sought): 
         .zip(&sessions)
         .map(|((view, object), session)| Item { object, view: view.clone(), session: session.as_deref() })
         .collect();
-    let content = attention::history(&items, more, &sought);
+    let content = if items.is_empty() && rights::blind(&site, &visitor.who, "attentionrequests").await? {
+        not_yours(&site, &visitor, "attention requests")
+    } else {
+        attention::history(&items, more, &sought)
+    };
     Ok(layout::page(
         &frame(&site, &visitor, open.len(), now),
         &Page { title: "History", place: Place::History, script: "plain.js", wide: false, content },
@@ -229,10 +237,11 @@ pub async fn request(
         .map(|(view, _)| view.clone())
         .collect();
     others.sort_by_key(Request::urgency);
+    let next = all.iter().map(|(view, _)| view).filter(|view| view.name != name).min_by_key(|view| view.urgency());
     let cap = site.gateway.settings.attention_timeout;
     let latest = item.view.opened.saturating_add(cap).unwrap_or(item.view.opened);
     let title = if item.view.is_open() { "Open request" } else { "Settled request" };
-    let around = request::Around { item, others: &others, me: &visitor.who, may, refused: refused.as_deref(), latest };
+    let around = request::Around { item, others: &others, next, me: &visitor.who, may, refused: refused.as_deref(), latest };
     if part.part.as_deref() == Some("side") {
         return Ok(request::side(&around, now));
     }
@@ -249,12 +258,13 @@ pub async fn sessions(State(site): State<Site>, visitor: Visitor) -> Result<Mark
     let mut all = rights::visible_sessions(&site, &visitor.who).await?;
     // Running ones first, the newest first.
     all.sort_by_key(|s| (model::session_ended(s), std::cmp::Reverse(s.creation_timestamp().map(|t| t.0)), s.name_any()));
-    let content = sessions::page(&all.iter().map(Arc::as_ref).collect::<Vec<_>>(), now);
+    let (script, content) = if all.is_empty() && rights::blind(&site, &visitor.who, "browsersessions").await? {
+        ("plain.js", not_yours(&site, &visitor, "browser sessions"))
+    } else {
+        ("sessions.js", sessions::page(&all.iter().map(Arc::as_ref).collect::<Vec<_>>(), now))
+    };
     let open = count(&site, &visitor).await?;
-    Ok(layout::page(
-        &frame(&site, &visitor, open, now),
-        &Page { title: "Sessions", place: Place::Sessions, script: "sessions.js", wide: false, content },
-    ))
+    Ok(layout::page(&frame(&site, &visitor, open, now), &Page { title: "Sessions", place: Place::Sessions, script, wide: false, content }))
 }
 
 /// `GET /sessions/{namespace}/{name}`.
@@ -294,6 +304,13 @@ pub async fn session(
     let page =
         Page { title: &name, place: Place::Sessions, script: "session.js", wide: true, content: sessions::one(&session, &items, may, now) };
     Ok(layout::page(&frame(&site, &visitor, total, now), &page).into_response())
+}
+
+/// For who may not see a list.
+fn not_yours(site: &Site, visitor: &Visitor, what: &str) -> Markup {
+    let (who, namespace) = (&visitor.who.username, &site.gateway.settings.namespace);
+    let sentence = format!("{who} may not list {what} in namespace {namespace}: that takes a role such as beckon-viewer.");
+    layout::dead_end("These are not yours to see", &sentence, "/help", "Help")
 }
 
 fn frame(site: &Site, visitor: &Visitor, open: usize, now: Timestamp) -> Frame {

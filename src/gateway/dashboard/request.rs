@@ -29,6 +29,8 @@ pub struct Around<'a> {
     pub item: Item<'a>,
     /// Other open requests of its session.
     pub others: &'a [Request],
+    /// The open request to go on with.
+    pub next: Option<&'a Request>,
     /// Who looks.
     pub me: &'a Principal,
     /// What they may do.
@@ -72,7 +74,7 @@ pub fn side(around: &Around<'_>, now: Timestamp) -> Markup {
                 (lesser(around))
             }
             @match &view.settled {
-                Some(settled) => (verdict(settled, view.waited, around.me)),
+                Some(settled) => (verdict(settled, around)),
                 None => (answer(&around.item, around.refused)),
             }
         }
@@ -264,19 +266,22 @@ fn answer(item: &Item<'_>, refused: Option<&str>) -> Markup {
     }
 }
 
-fn verdict(settled: &Settled, waited: Option<i64>, me: &Principal) -> Markup {
+fn verdict(settled: &Settled, around: &Around<'_>) -> Markup {
     html! {
-        section #answer .answer aria-label="The outcome" data-state="settled" data-mine[settled.by.as_ref() == Some(&me.username)] {
+        section #answer .answer aria-label="The outcome" data-state="settled" data-mine[settled.by.as_ref() == Some(&around.me.username)] {
             div.verdict tabindex="-1" role="status" {
                 div { (outcome(settled.ending)) @if let Some(by) = &settled.by { " by " bdi { b { (plain(by)) } } } }
                 @if let Some(message) = &settled.message { p.said { (plain(message)) } }
                 p.quiet {
                     @if let Some(at) = settled.at { (time(at)) }
-                    @if let Some(waited) = waited { " · after " (model::span(waited)) }
+                    @if let Some(waited) = around.item.view.waited { " · after " (model::span(waited)) }
                 }
             }
             div #unsent .note.warn hidden { div { p { "Your message was not sent, since the request was settled first:" } pre tabindex="0" {} } }
-            a.button href="/attention" { "Next open request" }
+            @match around.next {
+                Some(next) => a.button href=(format!("/attention/{}/{}", next.namespace, next.name)) { "Next open request" },
+                None => a.button href="/attention" { "No more open requests" },
+            }
         }
     }
 }

@@ -43,6 +43,12 @@ pub async fn visible_sessions(site: &Site, who: &Arc<Principal>) -> Result<Vec<A
     Ok(Seer::new(site, who).sessions(site.gateway.hub.sessions.all()).await?)
 }
 
+/// Whether a person who is shown nothing of a kind may see it at all, where this installation keeps it: an empty list would
+/// tell them that there is nothing.
+pub async fn blind(site: &Site, who: &Principal, resource: &'static str) -> Result<bool, AccessUnknown> {
+    Ok(!site.gateway.auth.may(who, "list", resource, &site.gateway.settings.namespace, None).await?)
+}
+
 /// Remembers what a person may see for a short while.
 pub struct Seer {
     site: Site,

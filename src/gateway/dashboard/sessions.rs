@@ -138,14 +138,17 @@ pub fn side(session: &BrowserSession, may: May, now: Timestamp) -> Markup {
                         }
                         dt { "Owner" }
                         dd { @if let Some(owner) = &session.spec.owner { bdi { (plain(&owner.username)) } } @else { span.quiet { "unknown" } } }
-                        dt { "Control" }
-                        dd {
-                            @match status.and_then(|s| s.control.as_ref()?.holder.as_deref()) {
-                                Some(holder) => { bdi { b { (plain(holder)) } } " is driving" },
-                                None => "the agent",
+                        @if !ended {
+                            dt { "Control" }
+                            dd {
+                                @match status.and_then(|s| s.control.as_ref()?.holder.as_deref()) {
+                                    Some(holder) => { bdi { b { (plain(holder)) } } " is driving" },
+                                    None => "the agent",
+                                }
                             }
+                            dt { "Idle" }
+                            dd { (idle(session, now)) }
                         }
-                        @if !ended { dt { "Idle" } dd { (idle(session, now)) } }
                         dt { "Browser" }
                         dd {
                             (session.spec.browser.as_str())

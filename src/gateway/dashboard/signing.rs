@@ -122,8 +122,8 @@ fn safe(next: Option<&str>) -> String {
         path.starts_with('/')
             && !path.starts_with("//")
             && path.len() <= 1024
-            && !path.contains(['\\', '\r', '\n', '\t'])
-            && path.is_ascii()
+            && !path.contains('\\')
+            && path.bytes().all(|byte| byte.is_ascii_graphic())
     })
     .unwrap_or("/attention")
     .to_owned()
@@ -143,6 +143,8 @@ mod tests {
             (Some("//evil.example"), "/attention"),
             (Some("/\\evil.example"), "/attention"),
             (Some("/a\r\nset-cookie: x"), "/attention"),
+            (Some("/a\u{b}b"), "/attention"),
+            (Some("/\t/evil.example"), "/attention"),
             (Some("javascript:alert(1)"), "/attention"),
             (Some(""), "/attention"),
         ] {

@@ -5,6 +5,7 @@ use super::cookie::Visit;
 use crate::gateway::live::{Mark, Marks};
 use futures::StreamExt as _;
 use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::Event;
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -51,7 +52,6 @@ impl Visits {
                 () = stop.cancelled() => return,
                 change = marks.next() => change,
             };
-            use kube::runtime::watcher::Event;
             match change {
                 Some(Ok(Event::Apply(mark) | Event::InitApply(mark))) => {
                     if let Some(id) = Mark::Visit.id(&mark) {

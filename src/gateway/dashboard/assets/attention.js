@@ -51,7 +51,7 @@ function update({ key, html, open, version }) {
     row.classList.add("arrived");
     place(row);
     arrived += 1;
-    news.textContent = `${arrived} new: ${row.querySelector(".row-link").textContent.slice(0, 80)}`;
+    news.replaceChildren(`${arrived} new: `, element("bdi", {}, row.querySelector(".row-link").textContent.slice(0, 80)));
   }
   rows.set(key, row);
   tick(row);
