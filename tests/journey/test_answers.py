@@ -96,6 +96,30 @@ def test_when_the_answer_fails_the_text_stays(world, agents, people, shop):
     expect(operator.page.get_by_text("was not sent")).to_be_hidden()
 
 
+def test_who_is_signed_out_signs_in_again_and_goes_on_typing(world, agents, people, shop):
+    _, call, name = asked(world, agents(), shop, mode="takeover")
+    operator = people()
+    operator.open(name)
+    operator.see()
+    box(operator).fill("Typed before the end.")
+    # In another window.
+    operator.page.evaluate("fetch('/logout', { method: 'POST' })")
+    dialog = operator.page.get_by_role("dialog", name="You have been signed out")
+    expect(dialog).to_be_visible()
+    dialog.get_by_role("link", name="Sign in").click()
+    operator.page.get_by_label("API token").fill(world.up["operatorToken"])
+    operator.page.get_by_role("button", name="Sign in").click()
+    expect(box(operator)).to_have_value("Typed before the end.")
+    operator.answer("Resolve")
+    assert call.result(10)["message"] == "Typed before the end."
+    # Who signs out by themselves leaves nothing behind.
+    operator.visit("/attention")
+    operator.page.evaluate("sessionStorage.setItem('beckon-draft operator x', 'y')")
+    operator.page.get_by_role("button", name="Sign out").click()
+    expect(operator.page.get_by_text("You are signed out.")).to_be_visible()
+    assert operator.page.evaluate("sessionStorage.length") == 0
+
+
 def test_who_was_slower_is_told_and_keeps_the_text(world, agents, people, shop):
     _, _, name = asked(world, agents(), shop)
     operator = people()

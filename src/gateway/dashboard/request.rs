@@ -70,7 +70,7 @@ pub fn side(around: &Around<'_>, now: Timestamp) -> Markup {
                 @if expects_secret(around.item.object) && view.is_open() {
                     p.note.warn { "This asks for a secret. Don't type it into the message, which others can read in the request. Take over and type it into the page, or answer with kubectl and a Secret." }
                 }
-                (words(around.item.object))
+                (words(around.item.object, around.may.answer && view.is_open()))
                 (lesser(around))
             }
             @match &view.settled {
@@ -198,7 +198,7 @@ const fn heading(mode: Mode, open: bool) -> &'static str {
 }
 
 /// The agent's own words: quoted, attributed, text and nothing else.
-fn words(object: &AttentionRequest) -> Markup {
+fn words(object: &AttentionRequest, may_pick: bool) -> Markup {
     let spec = &object.spec;
     let choices = spec.ask.as_ref().map(|ask| ask.choices.as_slice()).unwrap_or_default();
     html! {
@@ -211,7 +211,7 @@ fn words(object: &AttentionRequest) -> Markup {
             @if let Some(ask) = &spec.ask { (claims(ask)) }
             @if !choices.is_empty() {
                 h2 { "It offers these answers" }
-                div.choices { @for choice in choices { button type="button" data-choice dir="auto" { (plain(choice)) } } }
+                div.choices { @for choice in choices { button type="button" data-choice dir="auto" disabled[!may_pick] { (plain(choice)) } } }
             }
             @if let Some(options) = &spec.options {
                 h2 { "Options, as it sent them" }
@@ -219,7 +219,7 @@ fn words(object: &AttentionRequest) -> Markup {
                 @let picks = if choices.is_empty() { options::choices(options) } else { Vec::new() };
                 @if !picks.is_empty() {
                     h2 { "Answers in them" }
-                    div.choices { @for choice in &picks { button type="button" data-choice dir="auto" { (plain(choice)) } } }
+                    div.choices { @for choice in &picks { button type="button" data-choice dir="auto" disabled[!may_pick] { (plain(choice)) } } }
                 }
             }
         }

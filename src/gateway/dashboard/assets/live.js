@@ -1,5 +1,5 @@
 // The live view: the newest frame of the agent's page, and who has the hands.
-import { api, busy, element, me, now, toast } from "./core.js";
+import { api, busy, element, me, now, signedOut, toast } from "./core.js";
 import { Hands } from "./input.js";
 
 const MAGIC = 0x42463031; // BF01
@@ -95,6 +95,7 @@ export class LiveView {
       });
       socket.addEventListener("message", ({ data }) => (typeof data === "string" ? this.hear(JSON.parse(data)) : this.frame(data)));
       socket.addEventListener("close", ({ code, reason }) => {
+        if (code === 4401) signedOut();
         if (code >= 4400 && code < 4500) this.stop(reason);
         done();
       });

@@ -121,6 +121,7 @@ async function refresh() {
     to.replaceWith(from);
   }
   side.dataset.standing = fresh.dataset.standing;
+  for (const choice of side.querySelectorAll("[data-choice]")) choice.disabled = !message();
   restore();
   tick(side);
   // What had the focus keeps it, or, when it is gone, the outcome does.
