@@ -1,11 +1,16 @@
 //! How a request ended, and what its agent reads.
 
 use super::messages;
+use super::time::after;
 use crate::api::conditions::{self, ConditionType, SettledReason};
 use crate::api::v1alpha1::{AttentionRequest, AttentionRequestSpec, CompletionReason, Phase, ResolutionOutcome};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+/// The API server's clock may be this far ahead of ours, in seconds, and its stamps are still taken as they are: else two readers
+/// would not say the same.
+const MOST_SKEW_SECONDS: i64 = 60;
 
 /// The end of a request. There is exactly one, and it never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,9 +139,9 @@ pub struct AgentResult {
 impl AgentResult {
     /// What a settled or decided request's agent reads.
     #[must_use]
-    pub fn known(request: &AttentionRequest) -> Option<Self> {
+    pub fn known(request: &AttentionRequest, now: Timestamp) -> Option<Self> {
         let id = request.metadata.name.clone().unwrap_or_default();
-        Some(Outcome::known(request)?.result(id, resolved_at(request)))
+        Some(Outcome::known(request)?.result(id, resolved_at(request, now)))
     }
 
     /// No such id, or another's.
@@ -155,14 +160,19 @@ impl AgentResult {
 /// When it ended: as recorded, else as the API server stamped the write of the decision. The controller records the
 /// latter, so both say the same.
 #[must_use]
-pub fn resolved_at(request: &AttentionRequest) -> Option<Timestamp> {
+pub fn resolved_at(request: &AttentionRequest, now: Timestamp) -> Option<Timestamp> {
     let recorded = request.status.as_ref().and_then(|status| status.settled_at.as_ref()).map(|time| time.0);
-    recorded.or_else(|| decided_at(&request.spec, request.metadata.managed_fields.as_deref().unwrap_or_default()))
+    recorded.or_else(|| decided_at(request, now))
 }
 
 /// When the decision in the spec was stored, by the server's stamp of the write that set it.
+///
+/// The server keeps these stamps in `metadata.managedFields`, where everybody who may patch can add others. The latest counts: in
+/// the very write of an answer the server adds its own, so that an older one beside it back-dates nothing. One from the future
+/// counts only if there is no other, and then as now; none is before the request itself.
 #[must_use]
-pub fn decided_at(spec: &AttentionRequestSpec, managed: &[ManagedFieldsEntry]) -> Option<Timestamp> {
+pub fn decided_at(request: &AttentionRequest, now: Timestamp) -> Option<Timestamp> {
+    let spec = &request.spec;
     let field = if spec.resolution.is_some() {
         "f:resolution"
     } else if spec.completion.is_some() {
@@ -172,11 +182,15 @@ pub fn decided_at(spec: &AttentionRequestSpec, managed: &[ManagedFieldsEntry]) -
     } else {
         return None;
     };
-    managed
-        .iter()
-        .filter(|entry| entry.fields_v1.as_ref().is_some_and(|fields| fields.0.get("f:spec").is_some_and(|spec| spec.get(field).is_some())))
-        .filter_map(|entry| entry.time.as_ref().map(|time| time.0))
-        .min()
+    let sets = |entry: &&ManagedFieldsEntry| {
+        entry.fields_v1.as_ref().is_some_and(|fields| fields.0.get("f:spec").is_some_and(|spec| spec.get(field).is_some()))
+    };
+    let managed = request.metadata.managed_fields.as_deref().unwrap_or_default();
+    let stamps: Vec<Timestamp> = managed.iter().filter(sets).filter_map(|entry| entry.time.as_ref()).map(|time| time.0).collect();
+    let future = after(now, MOST_SKEW_SECONDS);
+    let latest = stamps.iter().filter(|stamp| **stamp <= future).max().copied();
+    let stamp = latest.or_else(|| stamps.first().map(|_| now))?;
+    Some(request.metadata.creation_timestamp.as_ref().map_or(stamp, |created| stamp.max(created.0)))
 }
 
 #[cfg(test)]
@@ -212,7 +226,7 @@ mod tests {
             entry("agent", 1_700_000_000, json!({"f:spec": {"f:reason": {}}})),
             entry("kubectl-patch", 1_768_000_000, json!({"f:spec": {"f:resolution": {"f:outcome": {}}}})),
         ]);
-        let result = AgentResult::known(&request).expect("answered");
+        let result = AgentResult::known(&request, at(2_000_000_000)).expect("answered");
         assert_eq!(
             serde_json::to_string(&result).expect("serialises"),
             r#"{"status":"resolved","message":"Done, continue.","resolved_by":"ada","resolved_at":1768000000000,"request_id":"a-1"}"#
@@ -223,7 +237,7 @@ mod tests {
     fn nothing_to_report_is_left_out() {
         for empty in [None, Some("")] {
             let request = AttentionRequest::new("a-1", answered(ResolutionOutcome::Rejected, empty));
-            let text = serde_json::to_string(&AgentResult::known(&request)).expect("serialises");
+            let text = serde_json::to_string(&AgentResult::known(&request, at(2_000_000_000))).expect("serialises");
             assert_eq!(text, r#"{"status":"rejected","resolved_by":"ada","request_id":"a-1"}"#);
         }
         let text = serde_json::to_string(&AgentResult::unknown("a-9")).expect("serialises");
@@ -255,16 +269,42 @@ mod tests {
     fn the_record_beats_the_decision_and_the_stamp() {
         let mut request = AttentionRequest::new("a-1", answered(ResolutionOutcome::Resolved, Some("yes")));
         request.metadata.managed_fields = Some(vec![entry("x", 50, json!({"f:spec": {"f:resolution": {}}}))]);
-        assert_eq!(resolved_at(&request), Some(at(50)));
+        assert_eq!(resolved_at(&request, at(99)), Some(at(50)));
         request.status = Some(AttentionRequestStatus {
             phase: Some(Phase::Rejected),
             message: Some(messages::IDENTITY_NOT_ENFORCED.into()),
             settled_at: Some(Time(at(60))),
             ..AttentionRequestStatus::default()
         });
-        assert_eq!(resolved_at(&request), Some(at(60)));
-        let known = AgentResult::known(&request).expect("settled");
+        assert_eq!(resolved_at(&request, at(99)), Some(at(60)));
+        let known = AgentResult::known(&request, at(2_000_000_000)).expect("settled");
         assert_eq!((known.status, known.message.as_deref()), (AgentStatus::Rejected, Some(messages::IDENTITY_NOT_ENFORCED)));
         assert_eq!(known.resolved_by, None);
+    }
+
+    #[test]
+    fn a_forged_stamp_moves_no_answer() {
+        let resolution = || json!({"f:spec": {"f:resolution": {"f:outcome": {}}}});
+        let forged = || json!({"f:spec": {"f:resolution": {"f:nothing": {}}}});
+        let server = || entry("kubectl-patch", 500, resolution());
+        for (created, stamps, now, want) in [
+            (100, vec![server()], 501, Some(500)),
+            (100, vec![entry("old", 7, forged()), server()], 501, Some(500)),
+            (100, vec![server(), entry("old", 499, forged())], 501, Some(500)),
+            (100, vec![entry("future", 4_000_000_000, forged()), server()], 501, Some(500)),
+            // The server's clock is ahead of ours: all readers still say the same.
+            (100, vec![server()], 445, Some(500)),
+            // Nothing but forgeries: never before the request, never after now.
+            (100, vec![entry("old", 7, forged())], 501, Some(100)),
+            (100, vec![entry("future", 4_000_000_000, forged())], 501, Some(501)),
+            (100, vec![entry("other", 300, json!({"f:spec": {"f:claim": {}}}))], 501, None),
+            (100, vec![], 501, None),
+        ] {
+            let mut request = AttentionRequest::new("a-1", answered(ResolutionOutcome::Resolved, None));
+            request.metadata.creation_timestamp = Some(Time(at(created)));
+            request.metadata.managed_fields = Some(stamps.clone());
+            assert_eq!(decided_at(&request, at(now)), want.map(at), "{stamps:?} at {now}");
+        }
+        assert_eq!(decided_at(&AttentionRequest::new("a-1", AttentionRequestSpec::default()), at(1)), None);
     }
 }

@@ -36,5 +36,6 @@ mod races;
 mod roles;
 mod sessions;
 mod speaking;
+mod stamps;
 mod statuses;
 mod writers;

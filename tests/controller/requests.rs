@@ -24,8 +24,8 @@ async fn a_persons_answer_is_recorded_with_who_and_when() {
     assert_eq!((status.message.as_deref(), status.resolved_by.as_deref()), (Some("Done, continue."), Some("operator")));
     assert_eq!(settled_reason(&status), "Answered");
     // What the gateway says at once, from the decision alone, is what is recorded.
-    let at_once = beckon::domain::outcome::AgentResult::known(&answered).unwrap();
-    let later = beckon::domain::outcome::AgentResult::known(&world.requests().get("a").await.unwrap()).unwrap();
+    let at_once = beckon::domain::outcome::AgentResult::known(&answered, now()).unwrap();
+    let later = beckon::domain::outcome::AgentResult::known(&world.requests().get("a").await.unwrap(), now()).unwrap();
     assert_eq!(at_once, later);
     running.end().await;
 }

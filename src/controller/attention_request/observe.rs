@@ -145,13 +145,12 @@ fn judge(seen: &BrowserSession) -> SessionSeen {
 /// Whether the stored decision is honoured. Where that is not known the API server is asked at once.
 async fn trust(request: &AttentionRequest, context: &Context) -> Trust {
     let namespace = request.namespace().unwrap_or_default();
-    let managed = request.metadata.managed_fields.as_deref().unwrap_or_default();
     let spec = &request.spec;
     if spec.resolution.is_none() && spec.completion.is_none() && spec.cancel.is_none() {
         return Trust::Honour;
     }
     let now = context.now();
-    let stored = decided_at(spec, managed).unwrap_or(now);
+    let stored = decided_at(request, now).unwrap_or(now);
     match context.canaries.trust(&namespace, stored, now) {
         Trust::Hold => {
             super::super::ask_canary(context, &namespace).await;

@@ -157,7 +157,7 @@ pub fn settle(seen: &Seen<'_>, now: Timestamp) -> Plan {
         return Plan::Settled;
     }
     if let Some(outcome) = Outcome::decided(&request.spec) {
-        let stored = decided_at(&request.spec, request.metadata.managed_fields.as_deref().unwrap_or_default());
+        let stored = decided_at(request, now);
         return match seen.trust {
             Trust::Honour => Plan::Settle { outcome, at: stored.unwrap_or(now) },
             Trust::Hold => Plan::Hold,

@@ -3,7 +3,7 @@
 use super::text::first_line;
 use crate::api::v1alpha1::{AskType, AttentionRequest, BrowserSession, Category, Mode, Phase, ResolutionOutcome, SessionPhase, Target};
 use crate::domain::outcome::resolved_at;
-use crate::gateway::decisions::current_target;
+use crate::runtime::clock;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 
@@ -124,7 +124,7 @@ impl Request {
 fn settled(request: &AttentionRequest) -> Option<Settled> {
     let status = request.status.as_ref();
     // Until the controller has recorded it, the stored decision tells.
-    let at = status.and_then(|s| s.settled_at.as_ref()).map(|time| time.0).or_else(|| resolved_at(request));
+    let at = status.and_then(|s| s.settled_at.as_ref()).map(|time| time.0).or_else(|| resolved_at(request, clock::now()));
     let recorded = status.and_then(|s| s.message.clone());
     if let Some(ending) = status.and_then(|s| s.phase).and_then(ending) {
         let by = status.and_then(|s| s.resolved_by.clone());

@@ -135,7 +135,7 @@ impl Wait<'_> {
             let deleted = store::is_deleted(&self.call.gateway, self.key).await;
             return Ok(deleted.then(|| to_value(&AgentResult::deleted(id, Some(clock::now())))));
         };
-        match progress(&current) {
+        match progress(&current, clock::now()) {
             Progress::Settled(result) => Ok(Some(to_value(&result))),
             Progress::RateLimited(message) => Err(Failure::new("RATE_LIMITED", message)),
             Progress::Decided(result, stored) => match self.call.gateway.canary.trust(&self.key.0, stored).await {

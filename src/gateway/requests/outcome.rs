@@ -2,8 +2,8 @@
 
 use crate::api::conditions::SettledReason;
 use crate::api::v1alpha1::{AttentionRequest, Phase};
-use crate::domain::messages;
 use crate::domain::outcome::{AgentResult, Outcome, resolved_at};
+use crate::runtime::clock;
 use k8s_openapi::jiff::Timestamp;
 
 /// How far a request has come.
@@ -23,9 +23,9 @@ pub enum Progress {
 
 /// Reads a request.
 #[must_use]
-pub fn progress(request: &AttentionRequest) -> Progress {
+pub fn progress(request: &AttentionRequest, now: Timestamp) -> Progress {
     let id = request.metadata.name.clone().unwrap_or_default();
-    let at = resolved_at(request);
+    let at = resolved_at(request, now);
     if let Some(recorded) = Outcome::recorded(request) {
         if recorded.reason == SettledReason::RateLimited {
             return Progress::RateLimited(recorded.message.unwrap_or_else(|| "too many attention requests are open".to_owned()));
@@ -42,7 +42,7 @@ pub fn progress(request: &AttentionRequest) -> Progress {
 /// Whether nobody can answer it any more.
 #[must_use]
 pub fn is_over(request: &AttentionRequest) -> bool {
-    !matches!(progress(request), Progress::New | Progress::Open)
+    !matches!(progress(request, clock::now()), Progress::New | Progress::Open)
 }
 
 /// The message of a call that is told to ask again.
@@ -62,9 +62,6 @@ pub fn moved(request_id: &str) -> String {
          at once to go on waiting."
     )
 }
-
-/// The message of a caller without such a request.
-pub const UNKNOWN: &str = messages::UNKNOWN;
 
 #[cfg(test)]
 mod tests {
@@ -95,10 +92,10 @@ mod tests {
 
     #[test]
     fn each_step_is_told_apart() {
-        assert_eq!(progress(&request(AttentionRequestSpec::default(), None)), Progress::New);
-        assert_eq!(progress(&request(AttentionRequestSpec::default(), Some(Phase::Pending))), Progress::Open);
+        assert_eq!(progress(&request(AttentionRequestSpec::default(), None), at(30)), Progress::New);
+        assert_eq!(progress(&request(AttentionRequestSpec::default(), Some(Phase::Pending)), at(30)), Progress::Open);
         assert!(!is_over(&request(AttentionRequestSpec::default(), Some(Phase::Pending))));
-        assert!(matches!(progress(&request(answered(), Some(Phase::Pending))), Progress::Decided(_, stored) if stored == at(20)));
+        assert!(matches!(progress(&request(answered(), Some(Phase::Pending)), at(30)), Progress::Decided(_, stored) if stored == at(20)));
         assert!(is_over(&request(AttentionRequestSpec::default(), Some(Phase::Timeout))));
     }
 
@@ -106,12 +103,12 @@ mod tests {
     fn the_answer_is_exactly_the_seeds_object_before_and_after_it_is_recorded() {
         let want =
             json!({"status": "resolved", "message": "Done, continue.", "resolved_by": "ann", "resolved_at": 20_000, "request_id": "a-1"});
-        let Progress::Decided(early, _) = progress(&request(answered(), Some(Phase::Pending))) else { panic!("not decided") };
+        let Progress::Decided(early, _) = progress(&request(answered(), Some(Phase::Pending)), at(30)) else { panic!("not decided") };
         assert_eq!(serde_json::to_value(early).unwrap(), want);
         let mut recorded = request(answered(), Some(Phase::Resolved));
         let status = recorded.status.as_mut().unwrap();
         (status.message, status.resolved_by, status.settled_at) = (Some("Done, continue.".into()), Some("ann".into()), Some(Time(at(20))));
-        let Progress::Settled(late) = progress(&recorded) else { panic!("not settled") };
+        let Progress::Settled(late) = progress(&recorded, at(30)) else { panic!("not settled") };
         assert_eq!(serde_json::to_value(late).unwrap(), want);
     }
 
@@ -128,6 +125,6 @@ mod tests {
             observed_generation: None,
             last_transition_time: Time(at(20)),
         }];
-        assert_eq!(progress(&refused), Progress::RateLimited("RATE_LIMITED: at most 8".into()));
+        assert_eq!(progress(&refused, at(30)), Progress::RateLimited("RATE_LIMITED: at most 8".into()));
     }
 }

@@ -5,7 +5,7 @@ use crate::domain::names::{self, MOST_REPEATS, Sameness};
 use crate::gateway::auth::Principal;
 use crate::gateway::hub::Key;
 use crate::gateway::mcp::Failure;
-use crate::gateway::requests::outcome::{Progress, is_over, progress};
+use crate::gateway::requests::outcome::is_over;
 use crate::gateway::state::Gateway;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
@@ -203,5 +203,5 @@ pub async fn cancel(gateway: &Gateway, who: &Principal, key: &Key, reason: &str)
 /// Whether the request can still be withdrawn.
 #[must_use]
 pub fn is_open(request: &AttentionRequest) -> bool {
-    matches!(progress(request), Progress::New | Progress::Open)
+    !is_over(request)
 }
