@@ -60,8 +60,10 @@ impl Principal {
     }
 }
 
-/// The extra attributes that objects record.
-const KEPT_EXTRA: &[&str] = &["authentication.kubernetes.io/pod-name", "beckon.dev/person"];
+    fn is_service_account(&self) -> bool {
+        self.username.starts_with("system:serviceaccount:")
+    }
+}
 
 /// Why a caller is not let in. None says anything about the token itself.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,6 +77,12 @@ pub enum AuthError {
     /// The API server does not know it.
     #[error("the API server does not accept this token: it may have expired, or be made for another audience")]
     Refused,
+    /// A service account's, made for somebody else: every pod has one of these.
+    #[error("this service account's token is not made for Beckon: make one with kubectl create token NAME --audience {audience}")]
+    OtherAudience {
+        /// Ours.
+        audience: Arc<str>,
+    },
     /// The API server could not be asked.
     #[error("the token could not be checked because the API server did not answer: try again")]
     Unavailable,
@@ -104,7 +112,8 @@ pub struct Auth {
 }
 
 impl Auth {
-    /// Tokens are tried for `audience` first, then without one.
+    /// Tokens are tried for `audience` first. Those of people are tried without one next, since most authenticators of people
+    /// know of none; those of service accounts are not.
     pub fn new(client: kube::Client, audience: &str, metrics: GatewayMetrics) -> Self {
         Self { client, audience: audience.into(), known: Arc::default(), asking: Arc::new(Semaphore::new(AT_A_TIME)), metrics }
     }
@@ -136,7 +145,10 @@ impl Auth {
             return known;
         }
         let who = match self.review(token, Some(vec![self.audience.to_string()])).await {
-            Err(AuthError::Refused) => self.review(token, None).await,
+            Err(AuthError::Refused) => match self.review(token, None).await {
+                Ok(who) if who.is_service_account() => Err(AuthError::OtherAudience { audience: Arc::clone(&self.audience) }),
+                other => other,
+            },
             other => other,
         };
         self.remember(digest, &who);
@@ -152,7 +164,7 @@ impl Auth {
         let now = Instant::now();
         let until = match who {
             Ok(_) => now + BELIEVED,
-            Err(AuthError::Refused) => now + REFUSED,
+            Err(AuthError::Refused | AuthError::OtherAudience { .. }) => now + REFUSED,
             Err(_) => return,
         };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -23,7 +23,7 @@ pub struct GatewayArgs {
     /// Where health and metrics are served
     #[arg(long, default_value = "0.0.0.0:9401")]
     pub admin_listen: SocketAddr,
-    /// The audience that API tokens are made for; tokens without an audience are tried next
+    /// The audience that API tokens are made for. A person's token of another audience is good too, a service account's is not
     #[arg(long, default_value = "beckon")]
     pub audience: String,
     /// A host that callers may name, as host or host:port; loopback is always allowed. May be repeated

@@ -80,6 +80,7 @@ impl GatewayMetrics {
             AuthError::Missing => "missing",
             AuthError::Malformed => "malformed",
             AuthError::Refused => "refused",
+            AuthError::OtherAudience { .. } => "other_audience",
             AuthError::Unavailable => "unavailable",
         };
         self.refused.get_or_create(&Refused { why }).inc();

@@ -240,3 +240,24 @@ async fn a_session_of_the_older_revisions_that_is_none_says_what_to_do() {
     let odd = hello(json!({"protocolVersion": "1999-01-01", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}));
     assert_eq!(agent.raw(odd, &[("mcp-session-id", ""), ("mcp-protocol-version", "")]).await.1["result"]["protocolVersion"], "2025-11-25");
 }
+
+#[tokio::test]
+async fn a_service_account_needs_a_token_that_is_made_for_beckon() {
+    let world = World::start(1, &[]).await;
+    let token = |audience: &str| {
+        let audience = format!("--audience={audience}");
+        let args = ["create", "token", "default", "-n", "beckon-system", "--duration=10m", &audience];
+        let token = crate::support::succeeded(world.plane.kubectl("admin", &args));
+        String::from_utf8(token).unwrap().trim().to_owned()
+    };
+    let list = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/list"}).to_string();
+    // The API server's own audience: what every pod is given.
+    let other = Mcp::modern(world.port(0), &token("https://kubernetes.default.svc"));
+    let refused = other.post(list.clone(), &[]).await;
+    assert_eq!(refused.status(), StatusCode::UNAUTHORIZED);
+    let body = refused.into_body().collect().await.unwrap().to_bytes();
+    let told: Value = serde_json::from_slice(&body).unwrap();
+    assert!(told["message"].as_str().unwrap().contains("--audience beckon"), "{told}");
+    let ours = Mcp::modern(world.port(0), &token("beckon"));
+    assert_ne!(ours.post(list, &[]).await.status(), StatusCode::UNAUTHORIZED);
+}

@@ -86,7 +86,7 @@ pub async fn sign_in(State(site): State<Site>, headers: HeaderMap, Form(shown): 
             let (status, sentence) = match error {
                 AuthError::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "The API server did not answer. Try again in a moment."),
                 AuthError::Missing | AuthError::Malformed => (StatusCode::BAD_REQUEST, "This is not a token: it must be one word."),
-                AuthError::Refused => (
+                AuthError::Refused | AuthError::OtherAudience { .. } => (
                     StatusCode::UNAUTHORIZED,
                     "The API server does not accept this token. It may have expired, or be for another audience.",
                 ),

@@ -91,7 +91,9 @@ async fn admit(State(gateway): State<Shared>, mut request: Request, next: Next) 
             let challenge = match error {
                 AuthError::Missing => r#"Bearer realm="beckon""#,
                 AuthError::Malformed => r#"Bearer realm="beckon", error="invalid_request""#,
-                AuthError::Refused | AuthError::Unavailable => r#"Bearer realm="beckon", error="invalid_token""#,
+                AuthError::Refused | AuthError::OtherAudience { .. } | AuthError::Unavailable => {
+                    r#"Bearer realm="beckon", error="invalid_token""#
+                }
             };
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
             response

@@ -81,7 +81,7 @@ impl From<AuthError> for Problem {
         let (status, code) = match error {
             AuthError::Missing => (StatusCode::UNAUTHORIZED, "UNAUTHENTICATED"),
             AuthError::Malformed => (StatusCode::UNAUTHORIZED, "TOKEN_MALFORMED"),
-            AuthError::Refused => (StatusCode::UNAUTHORIZED, "TOKEN_REFUSED"),
+            AuthError::Refused | AuthError::OtherAudience { .. } => (StatusCode::UNAUTHORIZED, "TOKEN_REFUSED"),
             AuthError::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
         };
         Self::new(status, code, error.to_string())
