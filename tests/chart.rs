@@ -108,7 +108,7 @@ fn nothing_of_another_namespace_is_left() {
     let rendered = render(&CASES[2]);
     assert_eq!(rendered.lines().filter(|line| line.contains("beckon-system")).collect::<Vec<_>>(), [""; 0]);
     assert!(rendered.contains("'system:serviceaccount:tools:beckon-gateway'"));
-    assert!(rendered.contains("k in ['example.com/person']"));
+    assert!(rendered.contains("k in ['example.com/person']") && rendered.contains("- --extra-keys=example.com/person\n"));
 }
 
 #[test]

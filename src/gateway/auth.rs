@@ -3,6 +3,7 @@
 use super::metrics::GatewayMetrics;
 use crate::api::GROUP;
 use crate::api::v1alpha1::{ExtraValues, Principal as ApiPrincipal};
+use crate::k8s::user;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use kube::Api;
@@ -41,13 +42,21 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// As it is written into objects: name, uid and the extra attribute that tells people apart behind one account.
+    /// As the API server describes a user; `None` for one without a name.
     #[must_use]
-    pub fn to_api(&self) -> ApiPrincipal {
+    pub fn of(user: UserInfo) -> Option<Self> {
+        let ApiPrincipal { username, uid, .. } = user::principal(&user)?;
+        Some(Self { username, uid, groups: user.groups.unwrap_or_default(), extra: user.extra.unwrap_or_default() })
+    }
+
+    /// As it is written into objects: name, uid and, of the extra attributes, those of these keys, which tell people apart
+    /// behind one account.
+    #[must_use]
+    pub fn recorded(&self, extra_keys: &[String]) -> ApiPrincipal {
         let extra: BTreeMap<String, ExtraValues> = self
             .extra
             .iter()
-            .filter(|(key, _)| KEPT_EXTRA.contains(&key.as_str()))
+            .filter(|(key, _)| extra_keys.contains(key))
             .map(|(key, values)| (key.clone(), ExtraValues(values.clone())))
             .collect();
         ApiPrincipal { username: self.username.clone(), uid: self.uid.clone(), extra: (!extra.is_empty()).then_some(extra) }
@@ -56,9 +65,8 @@ impl Principal {
     /// Whether an object names this caller.
     #[must_use]
     pub fn is(&self, other: Option<&ApiPrincipal>) -> bool {
-        other.is_some_and(|other| self.to_api().is(other))
+        other.is_some_and(|other| self.recorded(&[]).is(other))
     }
-}
 
     fn is_service_account(&self) -> bool {
         self.username.starts_with("system:serviceaccount:")
@@ -196,7 +204,7 @@ impl Auth {
         // An authenticator that knows no audiences leaves the list empty; then the token was not made for us in particular.
         let meant_for_us = audiences.is_none_or(|wanted| status.audiences.unwrap_or_default().iter().any(|a| wanted.contains(a)));
         match status.user {
-            Some(user) if status.authenticated == Some(true) && meant_for_us => principal(user).ok_or(AuthError::Refused),
+            Some(user) if status.authenticated == Some(true) && meant_for_us => Principal::of(user).map(Arc::new).ok_or(AuthError::Refused),
             _ => Err(AuthError::Refused),
         }
     }
@@ -238,16 +246,6 @@ impl Auth {
             Err(_) => Err(AccessUnknown { verb, resource }),
         }
     }
-}
-
-fn principal(user: UserInfo) -> Option<Arc<Principal>> {
-    let username = user.username.filter(|name| !name.is_empty())?;
-    Some(Arc::new(Principal {
-        username,
-        uid: user.uid.filter(|uid| !uid.is_empty()),
-        groups: user.groups.unwrap_or_default(),
-        extra: user.extra.unwrap_or_default(),
-    }))
 }
 
 /// The token of `Authorization: Bearer <token>`.
@@ -297,8 +295,9 @@ mod tests {
             extra: BTreeMap::from([("beckon.dev/person".into(), vec!["ann".into()]), ("scopes".into(), vec!["all".into()])]),
             ..Principal::default()
         };
-        let api = who.to_api();
+        let api = who.recorded(&["beckon.dev/person".to_owned(), "other".to_owned()]);
         assert_eq!(api.extra.as_ref().map(|extra| extra.keys().cloned().collect::<Vec<_>>()), Some(vec!["beckon.dev/person".to_owned()]));
+        assert_eq!(who.recorded(&[]).extra, None);
         assert!(who.is(Some(&api)));
         assert!(!who.is(Some(&ApiPrincipal::named("other"))));
         assert!(!who.is(None));

@@ -26,6 +26,9 @@ pub struct GatewayArgs {
     /// The audience that API tokens are made for. A person's token of another audience is good too, a service account's is not
     #[arg(long, default_value = "beckon")]
     pub audience: String,
+    /// The extra attributes of a user that are recorded beside name and uid, as the admission policies stamp them
+    #[arg(long, value_name = "KEY,KEY", value_delimiter = ',', default_value = "authentication.kubernetes.io/pod-name,beckon.dev/person")]
+    pub extra_keys: Vec<String>,
     /// A host that callers may name, as host or host:port; loopback is always allowed. May be repeated
     #[arg(long = "allowed-host", value_name = "HOST", action = ArgAction::Append)]
     pub allowed_hosts: Vec<String>,
@@ -142,6 +145,8 @@ pub struct Settings {
     pub watch_namespace: Option<String>,
     /// The audience of API tokens.
     pub audience: String,
+    /// The extra attributes of a user that objects record.
+    pub extra_keys: Vec<String>,
     /// Hosts that callers may name, loopback included.
     pub allowed_hosts: Vec<String>,
     /// Origins that web pages may call from.
@@ -256,6 +261,7 @@ impl GatewayArgs {
             system_namespace: self.system_namespace.clone(),
             watch_namespace: self.watch_namespace.clone(),
             audience: self.audience.clone(),
+            extra_keys: self.extra_keys.iter().filter(|key| !key.is_empty()).cloned().collect(),
             allowed_hosts,
             allowed_origins,
             public_url,
@@ -337,6 +343,13 @@ mod tests {
             let error = settings(flags).unwrap_err();
             assert!(error.contains(part), "{flags:?}: {error}");
         }
+    }
+
+    #[test]
+    fn the_extra_attributes_that_are_recorded_can_be_others_or_none() {
+        assert_eq!(settings(&[]).unwrap().extra_keys, ["authentication.kubernetes.io/pod-name", "beckon.dev/person"]);
+        assert_eq!(settings(&["--extra-keys=example.com/person,b"]).unwrap().extra_keys, ["example.com/person", "b"]);
+        assert!(settings(&["--extra-keys="]).unwrap().extra_keys.is_empty());
     }
 
     #[test]

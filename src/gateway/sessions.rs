@@ -136,7 +136,7 @@ pub fn mine(gateway: &Gateway, who: &Principal) -> Vec<Arc<BrowserSession>> {
 /// Creates a session for the caller. It is not ready yet.
 pub async fn create(gateway: &Gateway, who: &Principal, mut spec: BrowserSessionSpec) -> Result<BrowserSession, Failure> {
     const WHAT: &str = "the session could not be created";
-    spec.owner = Some(who.to_api());
+    spec.owner = Some(who.recorded(&gateway.settings.extra_keys));
     let mut random = [0_u8; names::SESSION_LETTERS];
     rand::rng().fill(&mut random);
     let name = names::session(random);

@@ -4,4 +4,6 @@ pub mod apply;
 pub mod client;
 pub mod events;
 pub mod lease;
+pub mod processes;
+pub mod user;
 pub mod watch;

@@ -3,8 +3,8 @@
 use super::args::Connection;
 use super::error::Error;
 use crate::api::v1alpha1::{AttentionRequest, Principal};
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::api::PostParams;
+use crate::k8s::client::CallError;
+use crate::k8s::user;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
@@ -51,13 +51,10 @@ impl Cluster {
 
     /// Who we are to the API server.
     pub async fn whoami(&self) -> Result<Principal, Error> {
-        let api: Api<SelfSubjectReview> = Api::all(self.client.clone());
-        let review = api.create(&PostParams::default(), &SelfSubjectReview::default()).await?;
-        let user = review.status.and_then(|status| status.user_info).unwrap_or_default();
-        let username = user.username.unwrap_or_default();
-        if username.is_empty() {
-            return Err(Error::Other("the API server does not know who you are: log in first".into()));
-        }
-        Ok(Principal { username, uid: user.uid.filter(|uid| !uid.is_empty()), extra: None })
+        let user = user::whoami(&self.client).await.map_err(|error| match error {
+            CallError::Kube(error) => error.into(),
+            CallError::Timeout => Error::Unreachable(error.to_string()),
+        })?;
+        user::principal(&user).ok_or_else(|| Error::Other("the API server does not know who you are: log in first".into()))
     }
 }

@@ -6,9 +6,7 @@ use super::guard::Resumed;
 use super::server::Agents;
 use crate::gateway::auth::Principal;
 use crate::gateway::state::Shared;
-use k8s_openapi::api::authentication::v1::SelfSubjectReview;
-use kube::Api;
-use kube::api::PostParams;
+use crate::k8s::user;
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
 use std::sync::Arc;
@@ -53,15 +51,6 @@ fn why_not(error: &ServerInitializeError) -> String {
 }
 
 async fn whoami(gateway: &Shared) -> Result<Principal, StdioError> {
-    let api: Api<SelfSubjectReview> = Api::all(gateway.client.clone());
-    let review = api.create(&PostParams::default(), &SelfSubjectReview::default()).await;
-    let review = review.map_err(|error| StdioError::Whoami(crate::gateway::brief(&error)))?;
-    let user = review.status.and_then(|status| status.user_info).unwrap_or_default();
-    let username = user.username.filter(|name| !name.is_empty()).ok_or_else(|| StdioError::Whoami("no user name".to_owned()))?;
-    Ok(Principal {
-        username,
-        uid: user.uid.filter(|uid| !uid.is_empty()),
-        groups: user.groups.unwrap_or_default(),
-        extra: user.extra.unwrap_or_default(),
-    })
+    let user = user::whoami(&gateway.client).await.map_err(|error| StdioError::Whoami(error.to_string()))?;
+    Principal::of(user).ok_or_else(|| StdioError::Whoami("no user name".to_owned()))
 }

@@ -1,6 +1,8 @@
 //! Creating, finding and withdrawing the requests of agents.
 
-use crate::api::v1alpha1::{AttentionRequest, AttentionRequestSpec, BrowserSession, Cancel, Mode, SessionRef, Source, Waiter};
+use crate::api::v1alpha1::{
+    AttentionRequest, AttentionRequestSpec, BrowserSession, Cancel, Mode, Principal as ApiPrincipal, SessionRef, Source, Waiter,
+};
 use crate::domain::names::{self, MOST_REPEATS, Sameness};
 use crate::gateway::auth::Principal;
 use crate::gateway::hub::Key;
@@ -36,7 +38,7 @@ impl Ask {
         names::input_digest(&[Some(self.mode.as_str()), None, Some(&self.reason), None, self.options.as_deref(), Some(&wait)])
     }
 
-    fn spec(&self, who: &Principal, session: Option<&BrowserSession>, digest: &str) -> AttentionRequestSpec {
+    fn spec(&self, requester: &ApiPrincipal, session: Option<&BrowserSession>, digest: &str) -> AttentionRequestSpec {
         AttentionRequestSpec {
             session_ref: session.map(|session| SessionRef { name: session.name_any(), uid: session.uid() }),
             source: Source::RequestAttention,
@@ -44,7 +46,7 @@ impl Ask {
             reason: self.reason.clone(),
             options: self.options.clone(),
             max_wait_seconds: self.max_wait_seconds,
-            requester: Some(who.to_api()),
+            requester: Some(requester.clone()),
             waiter: Waiter::Required,
             idempotency_key: self.key.clone(),
             input_digest: Some(digest.to_owned()),
@@ -63,9 +65,9 @@ pub async fn ask(
 ) -> Result<(AttentionRequest, bool), Failure> {
     let namespace = &gateway.settings.namespace;
     let digest = ask.digest();
-    let spec = ask.spec(who, session, &digest);
+    let (principal, key) = (who.recorded(&gateway.settings.extra_keys), &gateway.keys.names);
+    let spec = ask.spec(&principal, session, &digest);
     let session_uid = session.and_then(kube::ResourceExt::uid).unwrap_or_default();
-    let (principal, key) = (who.to_api(), &gateway.keys.names);
     if let Some(own) = &ask.key {
         let name = names::request(key, &principal, &session_uid, Sameness::Key(own));
         let (request, made) = create_or_get(gateway, namespace, &name, &spec).await?;
@@ -187,7 +189,8 @@ pub fn newest(gateway: &Gateway, who: &Principal, session: Option<&str>) -> Opti
 pub async fn cancel(gateway: &Gateway, who: &Principal, key: &Key, reason: &str) -> Result<(), Failure> {
     const WHAT: &str = "the attention request could not be cancelled";
     let api: Api<AttentionRequest> = Api::namespaced(gateway.client.clone(), &key.0);
-    let patch = json!({"spec": {"cancel": Cancel { reason: Some(reason.to_owned()), by: Some(who.to_api()) }}});
+    let patch =
+        json!({"spec": {"cancel": Cancel { reason: Some(reason.to_owned()), by: Some(who.recorded(&gateway.settings.extra_keys)) }}});
     let params = PatchParams { field_manager: Some(crate::gateway::MANAGER.to_owned()), ..PatchParams::default() };
     match timed(WHAT, api.patch(&key.1, &params, &Patch::Merge(&patch))).await? {
         Ok(stored) => {
