@@ -157,7 +157,7 @@ fn bad_values_are_refused_by_name() {
         ("attention.timeoutSeconds=-1", "at '/attention/timeoutSeconds'"),
         ("attention.timeoutSeconds=6x", "at '/attention/timeoutSeconds'"),
         ("attention.maxPerSession=0", "at '/attention/maxPerSession'"),
-        ("live.awaitCapSeconds=5", "at '/live/awaitCapSeconds'"),
+        ("live.idleReleaseSeconds=0", "at '/live/idleReleaseSeconds'"),
         ("session.browser=Firefox", "at '/session/browser'"),
         ("image.tga=1", "additional properties 'tga' not allowed"),
         ("bogus=1", "additional properties 'bogus' not allowed"),
@@ -173,10 +173,10 @@ fn bad_values_are_refused_by_name() {
 /// A release that keeps its values knows nothing of what a later chart added.
 #[test]
 fn values_of_an_earlier_chart_are_enough() {
-    let nulls = ["attention.timeoutSeconds", "history", "live.awaitCapSeconds"].map(|key| format!("--set={key}=null"));
+    let nulls = ["attention.timeoutSeconds", "history", "live.ceilingSeconds"].map(|key| format!("--set={key}=null"));
     let args = [&["template", "b", "charts/beckon"], nulls.each_ref().map(String::as_str).as_slice()].concat();
     let rendered = String::from_utf8(succeeded(helm(&args))).unwrap();
-    assert!(!rendered.contains("--attentionTimeout") && !rendered.contains("--historyTTL") && !rendered.contains("--awaitCap"));
+    assert!(!rendered.contains("--attentionTimeout") && !rendered.contains("--historyTTL") && !rendered.contains("--ceiling"));
     assert!(rendered.contains("--minAttentionWait=1800"));
 }
 

@@ -50,21 +50,12 @@ pub struct GatewayArgs {
     /// How long a call without a progress token is held before it answers pending; 0: as long as it takes
     #[arg(long = "holdWithoutProgress", value_name = "DURATION", default_value = "50s", value_parser = setting("holdWithoutProgress"))]
     hold_without_progress: Seconds,
-    /// Open requests of one session
-    #[arg(long = "maxPerSession", value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
-    max_per_session: u32,
-    /// Open requests in total
-    #[arg(long = "maxTotal", value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
-    max_total: u32,
     /// Whether agents are told to hand CAPTCHAs over: attention (default) or off
     #[arg(long, value_parser = ["attention", "off"])]
     captcha: Option<String>,
     /// Serve the dashboard
     #[arg(long, num_args = 0..=1, default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
     admin: bool,
-    /// How long await_control blocks
-    #[arg(long = "awaitCap", value_name = "DURATION", default_value = "90s", value_parser = setting("awaitCap"))]
-    await_cap: Seconds,
     /// Control is handed back after this long without input
     #[arg(long = "idleRelease", value_name = "DURATION", default_value = "10m", value_parser = setting("idleRelease"))]
     idle_release: Seconds,
@@ -117,16 +108,10 @@ pub struct Settings {
     pub reattach_grace: Duration,
     /// How long a call without a progress token is held; zero: as long as it takes.
     pub hold_without_progress: Duration,
-    /// Open requests of one session.
-    pub max_per_session: u32,
-    /// Open requests in total.
-    pub max_total: u32,
     /// Whether agents are told to hand CAPTCHAs over.
     pub captcha: bool,
     /// Whether the dashboard is served.
     pub dashboard: bool,
-    /// How long await_control blocks.
-    pub await_cap: Duration,
     /// Control is handed back after this long without input.
     pub idle_release: Duration,
     /// A driver's connection may be away for this long.
@@ -243,11 +228,8 @@ impl GatewayArgs {
             min_attention_wait: seconds(self.min_attention_wait),
             reattach_grace: seconds(self.reattach_grace),
             hold_without_progress: seconds(self.hold_without_progress),
-            max_per_session: self.max_per_session,
-            max_total: self.max_total,
             captcha: self.captcha.as_deref() != Some("off"),
             dashboard: self.admin,
-            await_cap: seconds(self.await_cap),
             idle_release: seconds(self.idle_release),
             reconnect: seconds(self.reconnect),
             ceiling: seconds(self.ceiling),
@@ -328,12 +310,12 @@ mod tests {
         for (flags, part) in [
             (&["--attentionTimeout", "0"][..], "attention.timeoutSeconds: must be at least 1s"),
             (&["--attentionTimeout", "soon"], "attention.timeoutSeconds"),
-            (&["--awaitCap", "10s"], "live.awaitCapSeconds: must be at least 30s"),
+            (&["--idleRelease", "0"], "live.idleReleaseSeconds: must be at least 1s"),
             (&["--attentionTimout", "6h"], "--attentionTimeout"),
             (&["--captcha", "maybe"], "attention, off"),
             (&["--allowed-origin", "beckon.example.com"], "--allowed-origin"),
             (&["--public-url", "ftp://x"], "--public-url"),
-            (&["--maxTotal", "0"], "--maxTotal"),
+            (&["--maxTotal", "8"], "--maxTotal"),
             (&["--captcha", "attention", "--transport", "stdio"], "--transport stdio"),
             (&["--namespace", "A B"], "--namespace \"A B\": must be a namespace"),
             (&["--namespace", "../x"], "--namespace"),
