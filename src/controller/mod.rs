@@ -12,7 +12,6 @@ mod context;
 mod error;
 mod index;
 mod metrics;
-mod processes;
 mod queue;
 mod settings;
 mod triggers;
@@ -25,6 +24,7 @@ use crate::api::v1alpha1::AttentionRequest;
 use crate::k8s::client::{self, WatchProgress};
 use crate::k8s::events::Events;
 use crate::k8s::lease::Candidate;
+use crate::k8s::processes::Processes;
 use crate::k8s::watch;
 use crate::runtime::admin::{self, Readiness};
 use crate::runtime::metrics::Metrics;
@@ -131,7 +131,7 @@ pub async fn control(
         stores,
         index: index::Index::default(),
         triggers: triggers::Triggers::default(),
-        processes: processes::Processes::default(),
+        processes: Processes::default(),
         canaries: canaries::Canaries::default(),
         ledger: caps::Ledger::default(),
         events,

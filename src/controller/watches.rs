@@ -4,10 +4,10 @@ use super::browser_session::build::{EVICTION_MARKS, SESSION, session_of};
 use super::context::{Context, Shared, Stores};
 use super::index::{key, unsettled};
 use super::metrics::KindLabel;
-use super::processes;
 use super::queue::Lane;
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession, Phase};
 use crate::domain::session;
+use crate::k8s::processes;
 use crate::k8s::watch::{self, Change, prune_metadata};
 use crate::runtime::admin::Readiness;
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
@@ -248,23 +248,11 @@ fn activity(context: &Context, readiness: &Readiness, change: Change<Lease>) {
 }
 
 fn gateways(context: &Context, store: &Store<Lease>, readiness: &Readiness, change: Change<Lease>) {
-    let now = context.now();
+    context.processes.told(&change, store, context.now());
     match &change {
-        Change::Applied(lease) => context.processes.applied(lease, now),
-        Change::Deleted(lease) => {
-            context.processes.deleted(&lease.name_any());
-            super::requests_of_gateway(context, &lease.name_any());
-        }
-        Change::Reset => {
-            let all = store.state();
-            let names: Vec<String> = all.iter().map(|lease| lease.name_any()).collect();
-            context.processes.reset(&names);
-            for lease in &all {
-                context.processes.applied(lease, now);
-            }
-            unsettled_requests(context);
-        }
-        Change::Unreadable(..) | Change::Failed(_) => {}
+        Change::Deleted(lease) => super::requests_of_gateway(context, &lease.name_any()),
+        Change::Reset => unsettled_requests(context),
+        Change::Applied(_) | Change::Unreadable(..) | Change::Failed(_) => {}
     }
     super::tell_gateways(context);
     noted(context, readiness, "gateways", "Lease", &change);

@@ -1,6 +1,7 @@
 //! Who this gateway process is: a Lease under a name that is new at every start. Calls that wait are attached to it, so that
 //! the controller sees which ones a lost process held, and whether it had announced its end.
 
+use crate::k8s::processes::{GATEWAY, ROLE_LABEL, SHUTTING_DOWN};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::Api;
@@ -16,11 +17,6 @@ use tokio_util::sync::CancellationToken;
 pub const DURATION_SECONDS: i32 = 15;
 const RENEW: Duration = Duration::from_secs(5);
 const ASKING: Duration = Duration::from_secs(4);
-/// The annotation of a process that was told to stop.
-pub const SHUTTING_DOWN: &str = "beckon.dev/shutting-down";
-/// The label of every Lease of a process.
-pub const ROLE_LABEL: &str = "beckon.dev/role";
-
 /// The identity of this process.
 #[derive(Clone)]
 pub struct ProcessLease {
@@ -47,7 +43,7 @@ impl ProcessLease {
         let lease = Lease {
             metadata: ObjectMeta {
                 name: Some(self.name.to_string()),
-                labels: Some(BTreeMap::from([(ROLE_LABEL.to_owned(), "gateway".to_owned())])),
+                labels: Some(BTreeMap::from([(ROLE_LABEL.to_owned(), GATEWAY.to_owned())])),
                 ..ObjectMeta::default()
             },
             spec: Some(LeaseSpec {

@@ -9,6 +9,7 @@ use super::keys::Keys;
 use super::metrics::GatewayMetrics;
 use super::process_lease::ProcessLease;
 use super::requests::attachments::Attachments;
+use crate::k8s::processes::Processes;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +29,8 @@ pub struct Gateway {
     pub drivers: Drivers,
     /// Who this process is.
     pub process: ProcessLease,
+    /// Which gateway processes live.
+    pub processes: Processes,
     /// Whether the admission policies hold.
     pub canary: Canary,
     /// The calls of this process that wait.

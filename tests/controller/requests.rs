@@ -109,6 +109,10 @@ async fn process(world: &World, name: &str, seconds: i32) {
     Api::namespaced(world.gateway.clone(), &world.namespace).create(&PostParams::default(), &lease).await.unwrap();
 }
 
+fn gateways(request: &beckon::api::v1alpha1::AttentionRequest) -> Vec<String> {
+    request.status.iter().flat_map(|status| &status.attachments).map(|attachment| attachment.gateway.clone()).collect()
+}
+
 fn attached(request: &beckon::api::v1alpha1::AttentionRequest) -> Option<String> {
     let conditions = &request.status.as_ref()?.conditions;
     conditions.iter().find(|condition| condition.type_ == "Attached").map(|condition| condition.reason.clone())
@@ -154,6 +158,8 @@ async fn who_is_gone_decides_how_the_grace_ends() {
             "{name}"
         );
     }
+    world.request_when("back", "only who lives is attached", |request| gateways(request) == ["gw-lives"]).await;
+    assert!(gateways(&world.requests().get("lost").await.unwrap()).is_empty(), "nobody waits on a settled request");
     for name in ["back", "polls"] {
         let request = world.requests().get(name).await.unwrap();
         assert_eq!((request_phase(&request), attached(&request).as_deref()), (Some(Phase::Pending), Some("Waiting")), "{name}");

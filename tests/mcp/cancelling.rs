@@ -74,3 +74,38 @@ async fn the_tool_withdraws_and_the_waiting_call_is_told() {
     assert_eq!(events.structured().await, told);
     assert_eq!(world.request(&name).await.spec.cancel.unwrap().reason.as_deref(), Some("found it"));
 }
+
+#[tokio::test]
+async fn it_is_not_held_back_by_what_a_lost_process_held() {
+    let mut world = World::start(2, &[]).await;
+    let agent = world.legacy("agent").await;
+    let (_, mut lost) = agent.start("request_attention", ASK, Some("p")).await;
+    lost.progress().await;
+    let name = world.the_request("an attached request", attached).await.name_any();
+    world.gateways[0].process.kill();
+    let elsewhere = agent.at(world.port(1));
+    let (id, mut waiting) = elsewhere.start("get_attention_result", &json!({"request_id": name}).to_string(), Some("p")).await;
+    waiting.progress().await;
+    world.until(&name, "attached to both processes", |r| attachments(r).len() == 2).await;
+    elsewhere.cancel(id, "the user changed their mind").await;
+    // Nobody removes what the lost process held here, as the controller would: its Lease alone tells.
+    let request = world.until(&name, "cancelled", |r| r.spec.cancel.is_some()).await;
+    assert_eq!(request.spec.cancel.unwrap().by.unwrap().username, "agent");
+}
+
+#[tokio::test]
+async fn nor_when_it_arrives_at_a_replica_that_does_not_run_the_call() {
+    let mut world = World::start(3, &[]).await;
+    let agent = world.legacy("agent").await;
+    let (_, mut lost) = agent.start("request_attention", ASK, Some("p")).await;
+    lost.progress().await;
+    let name = world.the_request("an attached request", attached).await.name_any();
+    world.gateways[0].process.kill();
+    let elsewhere = agent.at(world.port(1));
+    let (id, mut waiting) = elsewhere.start("get_attention_result", &json!({"request_id": name}).to_string(), Some("p")).await;
+    waiting.progress().await;
+    world.until(&name, "attached to both processes", |r| attachments(r).len() == 2).await;
+    agent.at(world.port(2)).cancel(id, "not needed any more").await;
+    world.until(&name, "cancelled", |r| r.spec.cancel.is_some()).await;
+    assert_eq!(waiting.structured().await["status"], "cancelled");
+}

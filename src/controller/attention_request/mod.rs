@@ -75,7 +75,7 @@ async fn pass(request: &AttentionRequest, context: &Shared) -> Result<Next, Erro
             }
         }
         Plan::Open(open) => {
-            let status = status::open(request, &open, &observed.waiting, now);
+            let status = status::open(request, &open, &observed.waiting, &observed.gone, now);
             let newly_near = open.near && !status::was_near(request);
             if write(request, &status, context).await? && newly_near {
                 context.tell(request, true, "DeadlineNear", "Wait", "80 % of the wait are over.");

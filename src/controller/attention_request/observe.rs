@@ -22,6 +22,8 @@ pub(super) struct Observed {
     trust: Trust,
     /// The gateway processes at which calls wait now, sorted.
     pub(super) waiting: String,
+    /// Those of the attachments that do not live.
+    pub(super) gone: Vec<String>,
 }
 
 impl Observed {
@@ -40,8 +42,8 @@ impl Observed {
 
 pub(super) async fn observe(request: &AttentionRequest, context: &Context) -> Observed {
     let (attached, held_by) = recorded(request);
-    let (attachments, waiting) = attachments(request, attached, &held_by, context).await;
-    Observed { session: session(request, context).await, attachments, attached, trust: trust(request, context).await, waiting }
+    let (attachments, waiting, gone) = attachments(request, attached, &held_by, context).await;
+    Observed { session: session(request, context).await, attachments, attached, trust: trust(request, context).await, waiting, gone }
 }
 
 /// Who waited when that was last recorded, and at which processes.
@@ -56,12 +58,21 @@ fn recorded(request: &AttentionRequest) -> (Option<Attached>, String) {
 }
 
 /// The processes of the attachments. One that was dead before somebody else came back does not say why nobody is there now.
-async fn attachments(request: &AttentionRequest, before: Option<Attached>, held_by: &str, context: &Context) -> (Vec<Liveness>, String) {
+async fn attachments(
+    request: &AttentionRequest,
+    before: Option<Attached>,
+    held_by: &str,
+    context: &Context,
+) -> (Vec<Liveness>, String, Vec<String>) {
     let mut liveness = Vec::new();
     let mut waiting = Vec::new();
+    let mut gone = Vec::new();
     for attachment in request.status.iter().flat_map(|status| &status.attachments) {
         let name = attachment.gateway.as_str();
         let seen = if name == POLLING_CLIENT { Liveness::Live } else { process(name, context).await };
+        if seen != Liveness::Live {
+            gone.push(name.to_owned());
+        }
         let counts = match (seen, before) {
             (Liveness::Live, _) => {
                 waiting.push(name);
@@ -76,28 +87,13 @@ async fn attachments(request: &AttentionRequest, before: Option<Attached>, held_
     }
     waiting.sort_unstable();
     waiting.dedup();
-    (liveness, waiting.join(" "))
+    (liveness, waiting.join(" "), gone)
 }
 
-/// Whether a gateway process lives. One that is not in the watch is asked about, since the watch may lag behind it.
 async fn process(name: &str, context: &Context) -> Liveness {
-    let now = context.now();
-    if let Some(liveness) = context.processes.liveness(name, now) {
-        return liveness;
-    }
     let api = context.api::<Lease>(&context.settings.namespace);
-    match call(api.get_opt(name)).await {
-        Ok(None) => Liveness::Lost,
-        Ok(Some(lease)) => {
-            context.processes.applied(&lease, now);
-            context.processes.liveness(name, now).unwrap_or(Liveness::Live)
-        }
-        // Absence is not evidence.
-        Err(error) => {
-            tracing::warn!(%error, "the lease of a gateway process could not be read");
-            Liveness::Live
-        }
-    }
+    // Absence of an answer is not evidence.
+    context.processes.ask(&api, name, context.clock).await.unwrap_or(Liveness::Live)
 }
 
 async fn session(request: &AttentionRequest, context: &Context) -> SessionSeen {

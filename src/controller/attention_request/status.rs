@@ -47,8 +47,8 @@ pub(super) fn was_near(request: &AttentionRequest) -> bool {
     request.status.as_ref().is_some_and(|status| conditions::is_true(&status.conditions, ConditionType::DeadlineNear))
 }
 
-/// It is open.
-pub(super) fn open(request: &AttentionRequest, plan: &OpenPlan, waiting: &str, now: Timestamp) -> AttentionRequestStatus {
+/// It is open. Once a call waits somewhere, what lost processes held says nothing any more and goes.
+pub(super) fn open(request: &AttentionRequest, plan: &OpenPlan, waiting: &str, gone: &[String], now: Timestamp) -> AttentionRequestStatus {
     let mut new = Vec::new();
     let known = request.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     if plan.near || conditions::find(known, ConditionType::DeadlineNear).is_some() {
@@ -63,10 +63,15 @@ pub(super) fn open(request: &AttentionRequest, plan: &OpenPlan, waiting: &str, n
             new.push(condition(ConditionType::Attached, false, nobody.reason().as_str(), "Nobody waits for the answer."));
         }
     }
-    AttentionRequestStatus { deadline: Some(Time(plan.deadline)), incarnation: plan.incarnation.clone(), ..base(request, &new, now) }
+    let mut status =
+        AttentionRequestStatus { deadline: Some(Time(plan.deadline)), incarnation: plan.incarnation.clone(), ..base(request, &new, now) };
+    if plan.attached == Some(Attached::Waiting) {
+        status.attachments.retain(|attachment| !gone.contains(&attachment.gateway));
+    }
+    status
 }
 
-/// It has its outcome. `at` is when that was decided.
+/// It has its outcome, and nobody waits any more. `at` is when that was decided.
 pub(super) fn settled(request: &AttentionRequest, outcome: &Outcome, at: Timestamp, now: Timestamp) -> AttentionRequestStatus {
     let note = match outcome.reason {
         // A person's words are for the agent, and not for every list of conditions.
@@ -99,6 +104,7 @@ pub(super) fn settled(request: &AttentionRequest, outcome: &Outcome, at: Timesta
         waited_seconds: Some(seconds_passed(opened, at)),
         message: outcome.message.clone(),
         resolved_by: outcome.resolved_by.clone(),
+        attachments: Vec::new(),
         ..base(request, &new, now)
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::api::v1alpha1::{AttentionRequestSpec, Retarget};
+use crate::api::v1alpha1::{Attachment, AttentionRequestSpec, Retarget, Target};
 use crate::domain::messages;
 
 fn at(second: i64) -> Timestamp {
@@ -26,22 +26,43 @@ fn plan(near: bool, attached: Option<Attached>) -> OpenPlan {
 #[test]
 fn what_is_unchanged_is_the_same_status() {
     let open_request = opened_request();
-    let once = open(&open_request, &plan(true, Some(Attached::Waiting)), "beckon-gateway-a", at(180));
+    let once = open(&open_request, &plan(true, Some(Attached::Waiting)), "beckon-gateway-a", &[], at(180));
     let again = open(
         &AttentionRequest { status: Some(once.clone()), ..open_request },
         &plan(true, Some(Attached::Waiting)),
         "beckon-gateway-a",
+        &[],
         at(190),
     );
     assert_eq!(once, again, "nothing to write, whatever the time");
 }
 
 #[test]
+fn what_lost_processes_held_goes_when_somebody_else_waits_and_all_of_it_at_the_end() {
+    let mut request = opened_request();
+    let held = ["beckon-gateway-a", "beckon-gateway-lost"];
+    let attachments = held.map(|gateway| Attachment { call: format!("c-{gateway}"), gateway: gateway.into(), since: None });
+    request.status.as_mut().expect("open").attachments = attachments.to_vec();
+    let gone = ["beckon-gateway-lost".to_owned()];
+    let left = |attached, gone: &[String]| -> Vec<String> {
+        let status = open(&request, &plan(false, attached), "", gone, at(180));
+        status.attachments.into_iter().map(|attachment| attachment.gateway).collect()
+    };
+    assert_eq!(left(Some(Attached::Waiting), &gone), ["beckon-gateway-a"]);
+    assert_eq!(left(Some(Attached::Waiting), &[]), held);
+    // Nobody waits: what is there says whose fault that is.
+    let nobody = Attached::Nobody { reason: AttachedReason::GatewayLost, since: at(170) };
+    assert_eq!(left(Some(nobody), &gone), held);
+    let outcome = Outcome::of(Phase::Cancelled, SettledReason::ClientCancelled, messages::CLIENT_CANCELLED);
+    assert!(settled(&request, &outcome, at(190), at(190)).attachments.is_empty());
+}
+
+#[test]
 fn an_extension_takes_the_warning_back() {
     let mut request = opened_request();
-    request.status = Some(open(&request, &plan(true, None), "", at(180)));
+    request.status = Some(open(&request, &plan(true, None), "", &[], at(180)));
     assert!(was_near(&request));
-    request.status = Some(open(&request, &plan(false, None), "", at(181)));
+    request.status = Some(open(&request, &plan(false, None), "", &[], at(181)));
     assert!(!was_near(&request));
 }
 

@@ -2,6 +2,7 @@
 
 use super::cancel::Meant;
 use crate::gateway::auth::Principal;
+use crate::gateway::requests::others::others_wait;
 use crate::gateway::requests::store;
 use crate::gateway::state::Shared;
 
@@ -15,9 +16,9 @@ pub async fn cancel(gateway: &Shared, who: &Principal, call: &str, meant: Meant)
     let Some(request) = waited_on else { return };
     let (Some(namespace), Some(name)) = (request.metadata.namespace.clone(), request.metadata.name.clone()) else { return };
     let key = (namespace, name);
-    if meant == Meant::Timeout || gateway.attachments.others_wait(&key, call, &request) {
+    if meant == Meant::Timeout || others_wait(gateway, &key, call, &request).await {
         gateway.attachments.take_out(&key, call).await;
     } else if let Err(failure) = store::cancel(gateway, who, &key, "The client cancelled the call.").await {
-        tracing::warn!(error = %failure.message, request = %key.1, "a cancellation could not be stored");
+        tracing::warn!(code = failure.code, request = %key.1, "a cancellation could not be stored");
     }
 }

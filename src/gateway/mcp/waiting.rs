@@ -7,6 +7,7 @@ use crate::domain::canary::Trust;
 use crate::domain::outcome::AgentResult;
 use crate::gateway::hub::Key;
 use crate::gateway::requests::attachments::Attached;
+use crate::gateway::requests::others::others_wait;
 use crate::gateway::requests::outcome::{Progress, moved, progress, still_open};
 use crate::gateway::requests::store;
 use crate::runtime::clock;
@@ -176,7 +177,10 @@ impl Wait<'_> {
     async fn withdraw(&mut self, request: &watch::Receiver<Option<Arc<AttentionRequest>>>) -> Result<Value, Failure> {
         let (call, id) = (self.call, self.key.1.as_str());
         let current = request.borrow().clone();
-        let shared = current.as_ref().is_some_and(|r| call.gateway.attachments.others_wait(self.key, &call.name, r));
+        let shared = match &current {
+            Some(current) => others_wait(&call.gateway, self.key, &call.name, current).await,
+            None => false,
+        };
         if !shared {
             store::cancel(&call.gateway, &call.who, self.key, "The client cancelled the call.").await?;
         }

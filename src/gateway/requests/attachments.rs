@@ -85,20 +85,13 @@ impl Attachments {
         attached
     }
 
-    /// From now on nothing is detached: the process ends, and what it held must be seen as held by a process that has ended.
-    pub fn freeze(&self) {
-        self.frozen.store(true, Ordering::SeqCst);
-    }
-
-    /// Whether another call than this one waits on the request, here or at another process.
-    pub fn others_wait(&self, key: &Key, call: &str, request: &AttentionRequest) -> bool {
+    /// Whether another call than this one waits on the request here.
+    pub fn others_here(&self, key: &Key, call: &str) -> bool {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let here = entries.get(key).and_then(Weak::upgrade).is_some_and(|entry| {
             let calls = entry.calls.lock().unwrap_or_else(PoisonError::into_inner);
             calls.keys().any(|other| other != call)
-        });
-        let attachments = request.status.as_ref().map(|status| status.attachments.as_slice()).unwrap_or_default();
-        here || attachments.iter().any(|a| *a.gateway != *self.process && a.gateway != POLLING_CLIENT && a.call != call)
+        })
     }
 
     /// Marks the client as alive although no call of it waits: it was answered `pending` and will ask again.

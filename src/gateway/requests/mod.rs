@@ -3,5 +3,6 @@
 
 pub mod attachments;
 pub mod evidence;
+pub mod others;
 pub mod outcome;
 pub mod store;

@@ -1,13 +1,22 @@
 //! Which gateway processes live. What counts is when this process saw a Lease renewed, by its own clock.
 
+use super::client::call;
+use super::watch::{self, Change, prune_metadata};
 use crate::domain::attachment::{Liveness, ProcessLease};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt as _;
+use kube::core::DeserializeGuard;
+use kube::runtime::reflector::{self, Store};
+use kube::{Api, Client, ResourceExt as _};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio_util::sync::CancellationToken;
 
-/// The label of the Leases of gateway processes, as a selector.
+/// The label that tells what a Lease of ours is for.
+pub const ROLE_LABEL: &str = "beckon.dev/role";
+/// The role of the Lease of a gateway process.
+pub const GATEWAY: &str = "gateway";
+/// The Leases of gateway processes, as a selector.
 pub const SELECTOR: &str = "beckon.dev/role=gateway";
 /// The annotation of a process that has announced its end.
 pub const SHUTTING_DOWN: &str = "beckon.dev/shutting-down";
@@ -17,6 +26,8 @@ pub const KEEP_SECONDS: i64 = 3600;
 #[derive(Clone, Debug)]
 struct Process {
     renewed: Option<Timestamp>,
+    /// When a renewal was seen to come, which a Lease that is read for the first time does not tell.
+    alive: Option<Timestamp>,
     lease: ProcessLease,
     /// What was told last.
     told: Liveness,
@@ -40,8 +51,9 @@ impl Processes {
         let mut all = self.all();
         let before = all.get(&lease.name_any());
         let observed = before.filter(|before| before.renewed == renewed).map_or(now, |before| before.lease.observed);
+        let alive = before.and_then(|before| if before.renewed == renewed { before.alive } else { Some(now) });
         let told = before.map_or(Liveness::Live, |before| before.told);
-        all.insert(lease.name_any(), Process { renewed, lease: ProcessLease { observed, duration_seconds, shutting_down }, told });
+        all.insert(lease.name_any(), Process { renewed, alive, lease: ProcessLease { observed, duration_seconds, shutting_down }, told });
     }
 
     /// A Lease is gone.
@@ -52,6 +64,58 @@ impl Processes {
     /// These are all that there are; the rest is gone.
     pub fn reset(&self, names: &[String]) {
         self.all().retain(|name, _| names.contains(name));
+    }
+
+    /// What a watch of the Leases tells, whose store this is.
+    pub fn told(&self, change: &Change<Lease>, store: &Store<Lease>, now: Timestamp) {
+        match change {
+            Change::Applied(lease) => self.applied(lease, now),
+            Change::Deleted(lease) => self.deleted(&lease.name_any()),
+            Change::Reset => {
+                let all = store.state();
+                self.reset(&all.iter().map(|lease| lease.name_any()).collect::<Vec<_>>());
+                all.iter().for_each(|lease| self.applied(lease, now));
+            }
+            Change::Unreadable(..) | Change::Failed(_) => {}
+        }
+    }
+
+    /// Watches the Leases of a namespace until it is stopped.
+    pub async fn watch(&self, client: Client, namespace: &str, now: fn() -> Timestamp, stop: CancellationToken) {
+        let (store, writer) = reflector::store();
+        let api = Api::<DeserializeGuard<Lease>>::namespaced(client, namespace);
+        let tell = |change: Change<Lease>| {
+            if let Change::Failed(error) = &change {
+                tracing::warn!(error, "the watch of the gateways' Leases failed and is tried again");
+            }
+            self.told(&change, &store, now());
+        };
+        watch::run(api, watch::config().labels(SELECTOR), writer, prune_metadata, tell, stop).await;
+    }
+
+    /// Whether a process lives. One that is not in the watch is asked about, since the watch may lag behind it; `None`: that
+    /// could not be told.
+    pub async fn ask(&self, api: &Api<Lease>, name: &str, now: fn() -> Timestamp) -> Option<Liveness> {
+        if let Some(liveness) = self.liveness(name, now()) {
+            return Some(liveness);
+        }
+        match call(api.get_opt(name)).await {
+            Ok(None) => Some(Liveness::Lost),
+            Ok(Some(lease)) => {
+                self.applied(&lease, now());
+                self.liveness(name, now())
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the Lease of a gateway process could not be read");
+                None
+            }
+        }
+    }
+
+    /// Whether a process was seen to renew its Lease after `since`.
+    #[must_use]
+    pub fn renewed_since(&self, name: &str, since: Timestamp) -> bool {
+        self.all().get(name).and_then(|process| process.alive).is_some_and(|alive| alive > since)
     }
 
     /// Whether a process lives; `None` when it has no Lease that was seen.
@@ -126,5 +190,16 @@ mod tests {
         assert_eq!(processes.old(at(9000)), ["g"]);
         processes.deleted("g");
         assert_eq!(processes.liveness("g", at(1022)), None);
+    }
+
+    #[test]
+    fn a_lease_that_is_read_for_the_first_time_proves_no_life() {
+        let processes = Processes::default();
+        processes.applied(&lease(7, false), at(1000));
+        processes.applied(&lease(7, false), at(1004));
+        assert!(!processes.renewed_since("g", at(999)));
+        processes.applied(&lease(8, false), at(1005));
+        assert!(processes.renewed_since("g", at(1004)) && !processes.renewed_since("g", at(1005)));
+        assert!(!processes.renewed_since("other", at(0)));
     }
 }
