@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 /// The least time between two renewals of one session.
 pub const EVERY: Duration = Duration::from_secs(15);
@@ -21,12 +22,13 @@ const ASKING: Duration = Duration::from_secs(5);
 pub struct Activity {
     client: kube::Client,
     renewed: Arc<Mutex<HashMap<String, Instant>>>,
+    tasks: TaskTracker,
 }
 
 impl Activity {
-    /// Nothing was renewed yet.
-    pub fn new(client: kube::Client) -> Self {
-        Self { client, renewed: Arc::default() }
+    /// Nothing was renewed yet. Writes run among `tasks`.
+    pub fn new(client: kube::Client, tasks: TaskTracker) -> Self {
+        Self { client, renewed: Arc::default(), tasks }
     }
 
     /// The session is used now. Costs a write at most every [`EVERY`], and never makes the caller wait for one.
@@ -44,7 +46,7 @@ impl Activity {
         let (client, renewed) = (self.client.clone(), Arc::clone(&self.renewed));
         let (namespace, name) = (session.namespace().unwrap_or_default(), session.name_any());
         let owner = session.controller_owner_ref(&());
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
             let api: Api<Lease> = Api::namespaced(client, &namespace);
             // Both gateways write the same Lease, so the manager is shared and forced.
             let lease = json!({

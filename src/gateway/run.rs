@@ -12,9 +12,13 @@ use super::process_lease::ProcessLease;
 use super::requests::attachments::Attachments;
 use super::state::{Gateway, Shared};
 use super::{ConfigError, GatewayArgs, Settings, Transport, dashboard, mcp};
+use crate::k8s::client::WatchProgress;
+use crate::k8s::processes::Processes;
+use crate::k8s::watch::DEAD_SECONDS;
 use crate::runtime::admin::{self, Readiness};
 use crate::runtime::metrics::Metrics;
-use crate::runtime::shutdown;
+use crate::runtime::supervision::{Ended, Parts};
+use crate::runtime::{clock, shutdown};
 use axum::Router;
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -27,6 +31,8 @@ use tokio_util::task::TaskTracker;
 const DRAIN: Duration = Duration::from_secs(20);
 /// How long the API server may take for what a start needs.
 const ASKING: Duration = Duration::from_secs(30);
+/// How long the rest gets after that.
+const LAST: Duration = Duration::from_secs(5);
 /// How often to look whether the canary is due in a namespace that has requests.
 const CANARY: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_secs(2);
@@ -70,19 +76,23 @@ pub enum RunError {
     /// It took too long.
     #[error("the API server did not answer within {} s: look whether it runs", ASKING.as_secs())]
     Silent,
+    /// A part that must not end has ended.
+    #[error("{} ended: {}", .0.name, .0.why)]
+    Ended(Ended),
 }
 
 /// Runs until it is told to stop.
 pub async fn run(args: GatewayArgs) -> Result<(), RunError> {
     let settings = args.settings()?;
     let stop = shutdown::on_signal()?;
+    let progress = WatchProgress::default();
+    let client = connect(&progress).await?;
     if settings.transport == Transport::Stdio {
-        return run_stdio(settings, stop).await;
+        return run_stdio(client, settings, stop).await;
     }
     let listener = bind("--listen", args.listen).await?;
     // Bound early, so that a taken port is told before anything is written.
-    drop(bind("--admin-listen", args.admin_listen).await?);
-    let client = kube::Client::try_default().await.map_err(|error| RunError::Cluster(error.to_string()))?;
+    let admin_listener = bind("--admin-listen", args.admin_listen).await?;
     let metrics = Metrics::default();
     let keys = in_time(Keys::load(client.clone(), &settings.system_namespace)).await??;
     let gateway = assemble(client, settings, keys, GatewayMetrics::register(&metrics), stop.clone());
@@ -91,58 +101,129 @@ pub async fn run(args: GatewayArgs) -> Result<(), RunError> {
 
     // Background work outlives the stop signal by the drain: waits that end still look at the mirror and the Lease.
     let background = CancellationToken::new();
-    let tasks = TaskTracker::new();
     let readiness = Readiness::default();
     readiness.wait_for("watches", "the lists were not read yet");
-    tasks.spawn(run_hub(Arc::clone(&gateway), background.clone()));
-    tasks.spawn(run_lease(Arc::clone(&gateway), background.clone()));
-    tasks.spawn(run_canary(Arc::clone(&gateway), background.clone()));
-    tasks.spawn(watch_readiness(Arc::clone(&gateway), readiness.clone(), stop.clone(), background.clone()));
     let site = dashboard::site(&gateway, &metrics);
-    tasks.spawn(dashboard::run(site.clone(), background.clone()));
-    let admin = tokio::spawn(admin::serve(args.admin_listen, metrics, readiness, background.clone()));
+    let mut parts = Parts::default();
+    let started = || (Arc::clone(&gateway), background.clone());
+    let (own, end) = started();
+    parts.start("the mirror", async move {
+        own.hub.run(own.client.clone(), own.settings.watch_namespace.as_deref(), end).await;
+        Ok(())
+    });
+    let (own, end) = started();
+    parts.start("the Lease", async move {
+        own.process.run(end).await;
+        Ok(())
+    });
+    let (own, end) = started();
+    parts.start("the look at the other processes", async move {
+        own.processes.watch(own.client.clone(), &own.settings.system_namespace, clock::now, end).await;
+        Ok(())
+    });
+    let (own, end) = started();
+    parts.start("the canary", async move {
+        run_canary(&own, end).await;
+        Ok(())
+    });
+    let (own, end) = started();
+    let watched = readiness.clone();
+    parts.start("the look at the watches", async move {
+        tokio::select! { () = end.cancelled() => {}, () = watch_readiness(&own, &progress, &watched) => {} }
+        Ok(())
+    });
+    let (dashboard, end) = (site.clone(), background.clone());
+    parts.start("the dashboard", async move {
+        dashboard::run(dashboard, end).await;
+        Ok(())
+    });
+    let end = background.clone();
+    parts.start("the admin port", async move {
+        admin::serve_on(admin_listener, metrics, readiness, end).await.map_err(|error| error.to_string())
+    });
     tracing::info!(address = %args.listen, process = gateway.process.name(), "serving");
 
-    serve(&gateway, &site, listener).await;
+    let served = supervised(&mut parts, &stop, async {
+        serve(&gateway, &site, listener).await;
+        Ok(())
+    })
+    .await;
     background.cancel();
-    tasks.close();
-    tasks.wait().await;
-    if let Ok(Err(error)) = admin.await {
-        tracing::warn!(%error, "the admin port failed");
+    let ending = async {
+        for Ended { name, why } in parts.finish().await {
+            tracing::warn!(part = name, %why, "a part of the gateway failed at its end");
+        }
+        gateway.tasks.close();
+        gateway.tasks.wait().await;
+    };
+    if tokio::time::timeout(LAST, ending).await.is_err() {
+        tracing::warn!("some work did not end in time");
     }
-    Ok(())
+    served
+}
+
+/// Serves; when a part ends that must not, stops in order, and says which.
+async fn supervised(
+    parts: &mut Parts,
+    stop: &CancellationToken,
+    serving: impl Future<Output = Result<(), RunError>>,
+) -> Result<(), RunError> {
+    let mut serving = std::pin::pin!(serving);
+    let ended = tokio::select! {
+        biased;
+        served = &mut serving => return served,
+        ended = parts.ended() => ended,
+    };
+    tracing::error!(part = ended.name, why = %ended.why, "a part of the gateway ended: this process stops");
+    // What waits here is handed on, as at any stop.
+    stop.cancel();
+    if let Err(error) = serving.await {
+        tracing::warn!(%error, "serving failed too");
+    }
+    Err(RunError::Ended(ended))
+}
+
+async fn connect(progress: &WatchProgress) -> Result<kube::Client, RunError> {
+    let config = kube::Config::infer().await.map_err(|error| RunError::Cluster(error.to_string()))?;
+    crate::k8s::client::connect(config, progress).map_err(|error| RunError::Cluster(error.to_string()))
 }
 
 /// Serves one local client over standard input and output, as the user of the kubeconfig.
-async fn run_stdio(settings: Settings, stop: CancellationToken) -> Result<(), RunError> {
-    let client = kube::Client::try_default().await.map_err(|error| RunError::Cluster(error.to_string()))?;
+async fn run_stdio(client: kube::Client, settings: Settings, stop: CancellationToken) -> Result<(), RunError> {
     let namespace = settings.namespace.clone();
-    let gateway = assemble(client.clone(), settings, Keys::random(), GatewayMetrics::default(), stop);
+    let gateway = assemble(client.clone(), settings, Keys::random(), GatewayMetrics::default(), stop.clone());
     let end = CancellationToken::new();
-    let mirror = {
-        let (gateway, end) = (Arc::clone(&gateway), end.clone());
-        tokio::spawn(async move { gateway.hub.run(client, Some(&namespace), end).await })
-    };
-    let served = mcp::serve_stdio(gateway).await;
+    let mut parts = Parts::default();
+    let (mirrored, ended) = (Arc::clone(&gateway), end.clone());
+    parts.start("the mirror", async move {
+        mirrored.hub.run(client, Some(&namespace), ended).await;
+        Ok(())
+    });
+    let served = supervised(&mut parts, &stop, async { Ok(mcp::serve_stdio(Arc::clone(&gateway)).await?) }).await;
     end.cancel();
-    drop(mirror.await);
-    Ok(served?)
+    parts.finish().await;
+    gateway.tasks.close();
+    drop(tokio::time::timeout(LAST, gateway.tasks.wait()).await);
+    served
 }
 
 /// The shared handles of one process. Nothing runs yet.
 pub fn assemble(client: kube::Client, settings: Settings, keys: Keys, metrics: GatewayMetrics, stop: CancellationToken) -> Shared {
     let process = ProcessLease::new(client.clone(), &settings.system_namespace);
+    let tasks = TaskTracker::new();
     Arc::new(Gateway {
         hub: Hub::default(),
         auth: Auth::new(client.clone(), &settings.audience, metrics.clone()),
         keys,
         drivers: Drivers::new(client.clone()),
         canary: Canary::new(client.clone(), metrics.clone()),
-        attachments: Attachments::new(client.clone(), process.name(), metrics.clone()),
-        activity: Activity::new(client.clone()),
+        attachments: Attachments::new(client.clone(), process.name(), metrics.clone(), stop.clone(), tasks.clone()),
+        activity: Activity::new(client.clone(), tasks.clone()),
         process,
+        processes: Processes::default(),
         metrics,
         stop,
+        tasks,
         settings,
         client,
     })
@@ -161,14 +242,11 @@ async fn serve(gateway: &Shared, site: &dashboard::Site, listener: tokio::net::T
     let cut = CancellationToken::new();
     let router = router(gateway, site, &cut);
     let announced = CancellationToken::new();
-    let announcing = {
-        let (gateway, announced) = (Arc::clone(gateway), announced.clone());
-        tokio::spawn(async move {
-            gateway.stop.cancelled().await;
-            gateway.attachments.freeze();
-            gateway.process.announce_shutdown().await;
-            announced.cancel();
-        })
+    let announcing = async {
+        gateway.stop.cancelled().await;
+        gateway.process.announce_shutdown().await;
+        announced.cancel();
+        std::future::pending::<()>().await;
     };
     let serving = listen::serve(listener, router, Limits::default(), announced.clone());
     let drained = async {
@@ -177,10 +255,10 @@ async fn serve(gateway: &Shared, site: &dashboard::Site, listener: tokio::net::T
     };
     tokio::select! {
         () = serving => {}
+        () = announcing => {}
         () = drained => tracing::warn!("some calls did not end in time"),
     }
     cut.cancel();
-    announcing.abort();
 }
 
 /// Every route of the service port. `cut` is cancelled when the drain is over.
@@ -189,15 +267,7 @@ fn router(gateway: &Shared, site: &dashboard::Site, cut: &CancellationToken) -> 
     if gateway.settings.dashboard { router.merge(dashboard::router(site)) } else { router }
 }
 
-async fn run_hub(gateway: Shared, stop: CancellationToken) {
-    gateway.hub.run(gateway.client.clone(), gateway.settings.watch_namespace.as_deref(), stop).await;
-}
-
-async fn run_lease(gateway: Shared, stop: CancellationToken) {
-    gateway.process.run(stop).await;
-}
-
-async fn run_canary(gateway: Shared, stop: CancellationToken) {
+async fn run_canary(gateway: &Shared, stop: CancellationToken) {
     let asking = async {
         let mut tick = tokio::time::interval(CANARY);
         loop {
@@ -219,22 +289,52 @@ async fn run_canary(gateway: Shared, stop: CancellationToken) {
     }
 }
 
-async fn watch_readiness(gateway: Shared, readiness: Readiness, stop: CancellationToken, end: CancellationToken) {
+/// Tells by the readiness whether the mirror is there and its watches go on, and that the process was told to stop.
+async fn watch_readiness(gateway: &Shared, progress: &WatchProgress, readiness: &Readiness) {
     let mut tick = tokio::time::interval(LOOK);
     loop {
         tokio::select! {
-            () = end.cancelled() => return,
-            () = stop.cancelled() => {
+            () = gateway.stop.cancelled() => {
                 readiness.wait_for("process", "it was told to stop");
-                return;
+                return std::future::pending().await;
             }
             _ = tick.tick() => {}
         }
-        let stale = gateway.hub.stale();
+        let mut stale = gateway.hub.stale();
+        if let Some((watch, age)) = progress.oldest().filter(|(_, age)| age.as_secs() > DEAD_SECONDS) {
+            stale.push(format!("no progress of {watch} for {} s", age.as_secs()));
+        }
         if stale.is_empty() {
             readiness.ready("watches");
         } else {
             readiness.wait_for("watches", stale.join("; "));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_part_that_ends_stops_the_process_in_order() {
+        let (mut parts, stop) = (Parts::default(), CancellationToken::new());
+        parts.start("stays", std::future::pending());
+        parts.start("the Lease", async { Ok(()) });
+        let drained = std::cell::Cell::new(false);
+        let serving = async {
+            stop.cancelled().await;
+            drained.set(true);
+            Ok(())
+        };
+        let ended = supervised(&mut parts, &stop, serving).await.expect_err("a failure");
+        assert!(drained.get() && ended.to_string().contains("the Lease"), "{ended}");
+    }
+
+    #[tokio::test]
+    async fn an_orderly_stop_is_no_failure_whatever_ends_meanwhile() {
+        let (mut parts, stop) = (Parts::default(), CancellationToken::new());
+        parts.start("the Lease", async { Ok(()) });
+        assert!(supervised(&mut parts, &stop, async { Ok(()) }).await.is_ok());
     }
 }

@@ -12,6 +12,7 @@ use super::requests::attachments::Attachments;
 use crate::k8s::processes::Processes;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// The shared handles. `axum` state is [`Shared`].
 pub struct Gateway {
@@ -41,6 +42,8 @@ pub struct Gateway {
     pub metrics: GatewayMetrics,
     /// Cancelled when the process is told to stop: streams end, nothing is settled.
     pub stop: CancellationToken,
+    /// What runs beside the calls that began it, each with an end of its own; the process waits for it before it ends.
+    pub tasks: TaskTracker,
 }
 
 /// The handle that handlers take.

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// What a process still waits for before it serves.
@@ -39,6 +40,16 @@ impl Readiness {
 /// # Errors
 /// When the address can't be bound; the error names it.
 pub async fn serve(address: SocketAddr, metrics: Metrics, readiness: Readiness, stop: CancellationToken) -> io::Result<()> {
+    let listener =
+        TcpListener::bind(address).await.map_err(|error| io::Error::new(error.kind(), format!("admin address {address}: {error}")))?;
+    serve_on(listener, metrics, readiness, stop).await
+}
+
+/// Serves at a port that is bound until the token is cancelled.
+///
+/// # Errors
+/// When serving breaks off.
+pub async fn serve_on(listener: TcpListener, metrics: Metrics, readiness: Readiness, stop: CancellationToken) -> io::Result<()> {
     let ready = move || async move {
         let missing = readiness.missing();
         if missing.is_empty() {
@@ -53,8 +64,5 @@ pub async fn serve(address: SocketAddr, metrics: Metrics, readiness: Readiness, 
             ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], metrics.encode()).into_response()
         }),
     );
-    let listener = tokio::net::TcpListener::bind(address)
-        .await
-        .map_err(|error| io::Error::new(error.kind(), format!("admin address {address}: {error}")))?;
     axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
 }

@@ -1,7 +1,8 @@
-//! What every role needs to run: the clock, telemetry, metrics, the admin port, and an orderly end.
+//! What every role needs to run: the clock, telemetry, metrics, the admin port, supervision, and an orderly end.
 
 pub mod admin;
 pub mod clock;
 pub mod metrics;
 pub mod shutdown;
+pub mod supervision;
 pub mod telemetry;

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 /// How long a stream is kept after its end.
 const KEPT: Duration = Duration::from_mins(10);
@@ -100,6 +101,7 @@ impl Inner {
 pub struct Events {
     inner: Arc<Mutex<Inner>>,
     room: Room,
+    tasks: TaskTracker,
 }
 
 /// The id of an event that is not kept.
@@ -108,6 +110,11 @@ pub struct Events {
 struct Gone;
 
 impl Events {
+    /// Keeps nothing yet. Streams that are read again run among `tasks`.
+    pub fn new(tasks: TaskTracker) -> Self {
+        Self { tasks, ..Self::default() }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,7 +171,7 @@ impl Events {
                 grown.changed().await.ok()?;
             }
         });
-        Some(Box::pin(sync_stream(batches.flatten().boxed())))
+        Some(Box::pin(sync_stream(batches.flatten().boxed(), &self.tasks)))
     }
 }
 
@@ -192,10 +199,11 @@ fn size(event: &ServerSseMessage) -> usize {
 /// The library wants streams that can be shared between threads; this one hands its events through a bounded channel.
 fn sync_stream(
     mut inner: futures::stream::BoxStream<'static, ServerSseMessage>,
-) -> impl futures::Stream<Item = ServerSseMessage> + Send + Sync {
+    tasks: &TaskTracker,
+) -> impl futures::Stream<Item = ServerSseMessage> + Send + Sync + use<> {
     let (to, from) = tokio::sync::mpsc::channel(8);
     // Ends with the stream, or when the reader is gone.
-    tokio::spawn(async move {
+    tasks.spawn(async move {
         loop {
             let event = tokio::select! {
                 () = to.closed() => return,

@@ -39,7 +39,7 @@ pub fn router(gateway: &Shared, cut: &CancellationToken) -> Router {
     let agents =
         Agents { gateway: Arc::clone(gateway), calls: Calls::default(), resumed: resumed.clone(), busy: busy.clone(), local: None };
     let ended = Ended::new(gateway.client.clone(), &gateway.settings.system_namespace);
-    let manager = Arc::new(Manager::new(Ids::new(&gateway.keys), Arc::new(Events::default()), ended, busy));
+    let manager = Arc::new(Manager::new(Ids::new(&gateway.keys), Arc::new(Events::new(gateway.tasks.clone())), ended, busy));
     let mut config = StreamableHttpServerConfig::default()
         // Ours is in front, and knows the page that this server serves itself.
         .disable_allowed_hosts()
@@ -48,7 +48,7 @@ pub fn router(gateway: &Shared, cut: &CancellationToken) -> Router {
         .with_max_request_body_bytes(LARGEST + (1 << 20))
         .with_cancellation_token(cut.child_token());
     config.session_store = Some(Arc::new(Store(Arc::clone(&manager))));
-    tokio::spawn(keep(Arc::clone(&manager), cut.clone()));
+    gateway.tasks.spawn(keep(Arc::clone(&manager), cut.clone()));
     let service = StreamableHttpService::new(move || Ok(agents.clone()), Arc::clone(&manager), config);
     Router::new()
         .nest_service("/mcp", service)

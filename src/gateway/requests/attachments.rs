@@ -12,9 +12,10 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// The manager of the entry that stands for a client that was answered `pending`.
 pub const POLL_MANAGER: &str = "beckon-gateway-poll";
@@ -33,8 +34,9 @@ pub struct Attachments {
     client: kube::Client,
     process: Arc<str>,
     entries: Arc<Mutex<HashMap<Key, Weak<Entry>>>>,
-    frozen: Arc<AtomicBool>,
     metrics: GatewayMetrics,
+    stop: CancellationToken,
+    tasks: TaskTracker,
 }
 
 type Calls = BTreeMap<String, Time>;
@@ -58,9 +60,10 @@ pub struct Attached {
 }
 
 impl Attachments {
-    /// Calls attach to the process of this name.
-    pub fn new(client: kube::Client, process: &str, metrics: GatewayMetrics) -> Self {
-        Self { client, process: process.into(), entries: Arc::default(), frozen: Arc::default(), metrics }
+    /// Calls attach to the process of this name. Once it stops nothing is detached any more: what it held must be seen as held
+    /// by a process that has ended. Writes that no call waits for run among `tasks`.
+    pub fn new(client: kube::Client, process: &str, metrics: GatewayMetrics, stop: CancellationToken, tasks: TaskTracker) -> Self {
+        Self { client, process: process.into(), entries: Arc::default(), metrics, stop, tasks }
     }
 
     /// Attaches a call to a request that is Pending. The status write is done when this returns; when it failed the call stays
@@ -88,7 +91,7 @@ impl Attachments {
     /// Whether another call than this one waits on the request here.
     pub fn others_here(&self, key: &Key, call: &str) -> bool {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let here = entries.get(key).and_then(Weak::upgrade).is_some_and(|entry| {
+        entries.get(key).and_then(Weak::upgrade).is_some_and(|entry| {
             let calls = entry.calls.lock().unwrap_or_else(PoisonError::into_inner);
             calls.keys().any(|other| other != call)
         })
@@ -141,7 +144,7 @@ impl Attachments {
             let calls = entry.calls.lock().unwrap_or_else(PoisonError::into_inner);
             calls.iter().take(NAMED).map(|(call, since)| (call.clone(), since.clone())).collect()
         };
-        if *written == wanted || (wanted.is_empty() && self.frozen.load(Ordering::SeqCst)) {
+        if *written == wanted || (wanted.is_empty() && self.stop.is_cancelled()) {
             return;
         }
         let set: Vec<Attachment> = wanted
@@ -240,7 +243,7 @@ impl Drop for Attached {
         // A dropped call can't wait for the write; it is bounded by its own timeout.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let (entry, owner) = (Arc::clone(&self.entry), self.owner.clone());
-            runtime.spawn(async move { owner.write(&entry).await });
+            self.owner.tasks.spawn_on(async move { owner.write(&entry).await }, &runtime);
         }
     }
 }
@@ -275,7 +278,8 @@ mod tests {
                     Ok::<_, std::convert::Infallible>(reply)
                 }
             });
-            Attachments::new(kube::Client::new(service, "ns"), "process", GatewayMetrics::default())
+            let client = kube::Client::new(service, "ns");
+            Attachments::new(client, "process", GatewayMetrics::default(), CancellationToken::new(), TaskTracker::new())
         }
 
         fn calls(&self) -> Vec<Vec<String>> {

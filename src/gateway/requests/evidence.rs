@@ -21,9 +21,10 @@ const TAKEN_IN: Duration = Duration::from_secs(30);
 
 /// Looks at the page and writes it down, once. The asking call does not wait for it.
 pub fn capture(gateway: &Shared, session: &BrowserSession, request: &AttentionRequest) {
-    let (gateway, session) = (Arc::clone(gateway), session.clone());
+    let (owner, session) = (gateway, session.clone());
+    let gateway = Arc::clone(gateway);
     let (namespace, name) = (request.namespace().unwrap_or_default(), request.name_any());
-    tokio::spawn(async move {
+    owner.tasks.spawn(async move {
         let captured = async {
             let driver = gateway.drivers.of(&session).await.map_err(|error| error.to_string())?;
             let state = driver.state().await.map_err(|error| error.to_string())?;
@@ -34,7 +35,11 @@ pub fn capture(gateway: &Shared, session: &BrowserSession, request: &AttentionRe
             tokio::time::timeout(TAKEN_IN, watched(&mut seen, open)).await.map_err(|_| "it was not taken in".to_owned())?;
             write(&gateway, &namespace, &name, &evidence).await
         };
-        if let Err(why) = captured.await {
+        let captured = tokio::select! {
+            captured = captured => captured,
+            () = gateway.stop.cancelled() => Err("this process ends".to_owned()),
+        };
+        if let Err(why) = captured {
             tracing::warn!(request = %name, %why, "the page of a request could not be captured");
         }
     });
