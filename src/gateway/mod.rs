@@ -2,6 +2,7 @@
 
 pub mod activity;
 pub mod auth;
+mod brief;
 pub mod canary;
 mod config;
 pub mod dashboard;
@@ -25,6 +26,9 @@ pub mod state;
 pub use config::{ConfigError, GatewayArgs, Settings, Transport};
 pub use state::{Gateway, Shared};
 
+use crate::k8s::apply::Manager;
+use brief::brief;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// The field manager of the gateway's general writes.
@@ -35,8 +39,12 @@ pub async fn run(args: GatewayArgs) -> ExitCode {
     match run::run(args).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(%error, "the gateway can't run");
-            ExitCode::FAILURE
+            tracing::error!(%error, "the gateway ends");
+            drop(writeln!(std::io::stderr(), "beckon gateway: {error}"));
+            match error {
+                run::RunError::Config(_) => ExitCode::from(2),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }
@@ -53,21 +61,6 @@ fn is_name(text: &str) -> bool {
     let edge = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = text.as_bytes();
     bytes.len() <= 253 && bytes.iter().all(inner) && bytes.first().is_some_and(edge) && bytes.last().is_some_and(edge)
-}
-
-/// What the API server said, short enough for a log line and without the object's content.
-fn brief(error: &kube::Error) -> String {
-    let text = match error {
-        kube::Error::Api(status) => format!("{} {}", status.code, status.message),
-        other => {
-            let mut inner: &dyn std::error::Error = other;
-            while let Some(next) = inner.source() {
-                inner = next;
-            }
-            inner.to_string()
-        }
-    };
-    text.chars().take(300).collect()
 }
 
 #[cfg(test)]

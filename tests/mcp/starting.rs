@@ -29,6 +29,9 @@ async fn a_configuration_that_can_not_be_is_refused_with_the_flags_it_is_about()
         let done = tokio::time::timeout(Duration::from_secs(30), done).await.expect("an end").unwrap();
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(!done.status.success() && parts.iter().all(|part| said.contains(*part)), "{flags:?}: {said}");
+        // A plain line, whatever the log looks like; the flags' own parser has its own.
+        let line = said.lines().any(|line| line.starts_with("beckon gateway: ") || line.starts_with("error: "));
+        assert!(line, "{flags:?}: {said}");
     }
 }
 

@@ -42,11 +42,14 @@ impl Failure {
 
     /// The API server refused or did not answer.
     pub fn api(what: &str, error: &kube::Error) -> Self {
-        let why = crate::gateway::brief(error);
+        // The server's own words, which may quote what the caller sent: for the caller alone, never for a log.
+        let said = |message: &str| message.chars().take(300).collect::<String>();
         match error {
-            kube::Error::Api(status) if status.code == 403 => Self::new("FORBIDDEN", format!("{what}: {why}")),
-            kube::Error::Api(status) if (400..500).contains(&status.code) => Self::new("REFUSED", format!("{what}: {why}")),
-            _ => Self::new("UNAVAILABLE", format!("{what}: {why}; try again")),
+            kube::Error::Api(status) if status.code == 403 => Self::new("FORBIDDEN", format!("{what}: {}", said(&status.message))),
+            kube::Error::Api(status) if (400..500).contains(&status.code) => {
+                Self::new("REFUSED", format!("{what}: {}", said(&status.message)))
+            }
+            _ => Self::new("UNAVAILABLE", format!("{what}: {}; try again", crate::gateway::brief(error))),
         }
     }
 
