@@ -2,12 +2,12 @@
 
 use super::tabs::Tabs;
 use crate::domain::control::{Arbiter, Ended, Refusal, Taken};
+use crate::domain::names::hex;
 use crate::domain::tools::Class;
 use crate::driver::{ControlGrant, ControlState, TakeControl};
 use crate::runtime::clock::now;
 use k8s_openapi::jiff::Timestamp;
 use rand::Rng as _;
-use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
@@ -214,9 +214,5 @@ async fn until(time: Option<Timestamp>) {
 fn unguessable() -> String {
     let mut bytes = [0_u8; 16];
     rand::rng().fill_bytes(&mut bytes);
-    bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex(bytes)
 }

@@ -1,4 +1,4 @@
-//! Names: of a request, so that a retry is the same request; and of a session.
+//! Names: of a request, so that a retry is the same request; and of a session. How bytes are written in them.
 
 use crate::api::v1alpha1::Principal;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -75,6 +75,12 @@ pub fn input_digest(parts: &[Option<&str>]) -> String {
     format!("sha256:{}", letters(&hash.finalize(), 52))
 }
 
+/// Bytes in lowercase hexadecimal.
+#[must_use]
+pub fn hex(bytes: impl IntoIterator<Item = u8>) -> String {
+    bytes.into_iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
+}
+
 /// The name of a session from random bytes.
 #[must_use]
 pub fn session(random: [u8; SESSION_LETTERS]) -> String {
@@ -95,6 +101,12 @@ fn letters(bytes: &[u8], count: usize) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn bytes_in_hexadecimal() {
+        assert_eq!(hex([0, 10, 255]), "000aff");
+        assert_eq!(hex([]), "");
+    }
 
     fn ada() -> Principal {
         Principal { uid: Some("1".into()), ..Principal::named("ada") }

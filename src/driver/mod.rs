@@ -1,7 +1,8 @@
 //! The driver API: what a session's pod offers to the gateway over TLS, to bearers of the session's token.
 //!
-//! Only types and names; the server is `browser`, the client is `gateway`.
+//! Types and names, and the [`client`] that gateway and controller use; the server is `browser`.
 
+pub mod client;
 mod control;
 mod live;
 mod page;

@@ -32,7 +32,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 /// The field manager of the gateway's general writes.
-pub const MANAGER: &str = "beckon-gateway";
+pub const MANAGER: &str = Manager::Gateway.as_str();
 
 /// Runs until it is told to stop.
 pub async fn run(args: GatewayArgs) -> ExitCode {
@@ -47,11 +47,6 @@ pub async fn run(args: GatewayArgs) -> ExitCode {
             }
         }
     }
-}
-
-/// Lowercase hexadecimal.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }
 
 /// Whether it can be the name of an object or a namespace. The client writes names into paths as they are, so what is none

@@ -11,6 +11,7 @@ use rand::RngExt as _;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::error::Elapsed;
 
 const ASKING: Duration = Duration::from_secs(15);
 /// How long a new session may take until its first page can be used.
@@ -29,7 +30,7 @@ pub async fn find(gateway: &Gateway, who: &Principal, id: &str) -> Result<Arc<Br
     } else {
         // The mirror may be late by some milliseconds.
         let api: Api<BrowserSession> = Api::namespaced(gateway.client.clone(), namespace);
-        match timed("the session could not be read", api.get_opt(id)).await? {
+        match Failure::asked("the session could not be read", api.get_opt(id)).await? {
             Ok(Some(session)) => {
                 gateway.hub.sessions.offer(session.clone());
                 Arc::new(session)
@@ -143,9 +144,9 @@ pub async fn create(gateway: &Gateway, who: &Principal, mut spec: BrowserSession
     let session = BrowserSession::new(&name, spec);
     let api: Api<BrowserSession> = Api::namespaced(gateway.client.clone(), &gateway.settings.namespace);
     let params = PostParams { field_manager: Some(super::MANAGER.to_owned()), ..PostParams::default() };
-    let made = match timed(WHAT, api.create(&params, &session)).await? {
+    let made = match Failure::asked(WHAT, api.create(&params, &session)).await? {
         // The name is random: a try before this one was stored, although its reply was lost.
-        Err(kube::Error::Api(status)) if status.code == 409 => timed(WHAT, api.get(&name)).await?,
+        Err(kube::Error::Api(status)) if status.code == 409 => Failure::asked(WHAT, api.get(&name)).await?,
         made => made,
     };
     let made = made.map_err(|error| Failure::api(WHAT, &error))?;
@@ -159,24 +160,32 @@ pub async fn create(gateway: &Gateway, who: &Principal, mut spec: BrowserSession
 /// Closes a session on behalf of somebody who may. Closing a closed one changes nothing.
 pub async fn close(gateway: &Gateway, who: &Principal, session: &BrowserSession, reason: Option<String>) -> Result<(), Failure> {
     const WHAT: &str = "the session could not be closed";
-    let namespace = session.namespace().unwrap_or_else(|| gateway.settings.namespace.clone());
-    let api: Api<BrowserSession> = Api::namespaced(gateway.client.clone(), &namespace);
-    let patch = json!({"spec": {"close": Close { by: Some(who.to_api()), reason }}});
-    let params = PatchParams { field_manager: Some(super::MANAGER.to_owned()), ..PatchParams::default() };
-    match timed(WHAT, api.patch(&session.name_any(), &params, &Patch::Merge(&patch))).await? {
-        Ok(stored) => {
-            gateway.hub.sessions.offer(stored);
+    match write_close(gateway, who, session, reason).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 || (status.code == 422 && status.message.contains("already closed")) => {
             Ok(())
         }
-        Err(kube::Error::Api(status)) if status.code == 404 || (status.code == 422 && status.message.contains("already closed")) => Ok(()),
-        Err(error) => Err(Failure::api(WHAT, &error)),
+        Ok(Err(error)) => Err(Failure::api(WHAT, &error)),
+        Err(_) => Err(Failure::new("UNAVAILABLE", format!("{WHAT}: the API server did not answer; try again"))),
     }
 }
 
-async fn timed<T>(what: &str, asked: impl Future<Output = T>) -> Result<T, Failure> {
-    tokio::time::timeout(ASKING, asked)
-        .await
-        .map_err(|_| Failure::new("UNAVAILABLE", format!("{what}: the API server did not answer; try again")))
+/// Writes who closes a session, and why.
+pub async fn write_close(
+    gateway: &Gateway,
+    who: &Principal,
+    session: &BrowserSession,
+    reason: Option<String>,
+) -> Result<Result<BrowserSession, kube::Error>, Elapsed> {
+    let namespace = session.namespace().unwrap_or_else(|| gateway.settings.namespace.clone());
+    let api: Api<BrowserSession> = Api::namespaced(gateway.client.clone(), &namespace);
+    let patch = json!({"spec": {"close": Close { by: Some(who.recorded(&gateway.settings.extra_keys)), reason }}});
+    let params = PatchParams { field_manager: Some(super::MANAGER.to_owned()), ..PatchParams::default() };
+    let stored = tokio::time::timeout(ASKING, api.patch(&session.name_any(), &params, &Patch::Merge(&patch))).await?;
+    if let Ok(stored) = &stored {
+        gateway.hub.sessions.offer(stored.clone());
+    }
+    Ok(stored)
 }
 
 fn short(text: &str) -> String {

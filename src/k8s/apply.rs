@@ -17,6 +17,8 @@ pub enum Manager {
     Gateway,
     /// The attachment of a client that polls.
     GatewayPoll,
+    /// What a gateway saw of the page of a request.
+    GatewayEvidence,
 }
 
 impl Manager {
@@ -27,6 +29,7 @@ impl Manager {
             Self::Controller => "beckon-controller",
             Self::Gateway => "beckon-gateway",
             Self::GatewayPoll => "beckon-gateway-poll",
+            Self::GatewayEvidence => "beckon-gateway-evidence",
         }
     }
 }

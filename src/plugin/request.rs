@@ -111,8 +111,7 @@ impl Request {
 
     /// Who may answer now: the newest target.
     pub fn target(&self) -> Option<&Target> {
-        let spec = &self.typed.spec;
-        spec.retargets.last().map(|retarget| &retarget.target).or(spec.target.as_ref())
+        self.typed.spec.current_target()
     }
 
     /// Whether a person may drive the browser for it.

@@ -116,6 +116,14 @@ pub struct AttentionRequestSpec {
     pub ack: Option<Ack>,
 }
 
+impl AttentionRequestSpec {
+    /// Who may answer now: the last retarget's target, else the request's own. `None`: anyone who may resolve.
+    #[must_use]
+    pub fn current_target(&self) -> Option<&Target> {
+        self.retargets.last().map(|retarget| &retarget.target).or(self.target.as_ref())
+    }
+}
+
 /// Declares a string enum of the API.
 macro_rules! choice {
     ($(#[$meta:meta])* $name:ident { $($variant:ident),+ $(,)? } $(default $default:ident)?) => {

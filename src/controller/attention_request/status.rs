@@ -1,7 +1,7 @@
 //! The status that a plan means.
 
 use crate::api::conditions::{self, AcceptedReason, AttachedReason, ConditionType, NewCondition, SettledReason};
-use crate::api::v1alpha1::{AttentionRequest, AttentionRequestStatus, Phase, Target};
+use crate::api::v1alpha1::{AttentionRequest, AttentionRequestStatus, Phase};
 use crate::domain::attachment::Attached;
 use crate::domain::attention::{NewPlan, OpenPlan};
 use crate::domain::outcome::Outcome;
@@ -14,17 +14,13 @@ fn condition(kind: ConditionType, status: bool, reason: &'static str, message: i
     NewCondition { kind, status: Some(status), reason, message: message.into() }
 }
 
-fn current_target(request: &AttentionRequest) -> Option<Target> {
-    request.spec.retargets.last().map(|retarget| retarget.target.clone()).or_else(|| request.spec.target.clone())
-}
-
 fn base(request: &AttentionRequest, new: &[NewCondition], now: Timestamp) -> AttentionRequestStatus {
     let status = request.status.clone().unwrap_or_default();
     let generation = request.metadata.generation;
     AttentionRequestStatus {
         observed_generation: generation,
         conditions: conditions::merge(&status.conditions, new, generation, now),
-        current_target: current_target(request),
+        current_target: request.spec.current_target().cloned(),
         ..status
     }
 }

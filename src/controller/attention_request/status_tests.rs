@@ -95,7 +95,7 @@ fn the_last_retarget_is_the_target() {
     let mut request = request();
     let target = |user: &str| Target { user: Some(user.into()), ..Target::default() };
     request.spec.target = Some(target("ada"));
-    assert_eq!(current_target(&request), Some(target("ada")));
+    assert_eq!(base(&request, &[], at(1)).current_target, Some(target("ada")));
     request.spec.retargets.push(Retarget { target: target("bob"), ..Retarget::default() });
-    assert_eq!(current_target(&request), Some(target("bob")));
+    assert_eq!(base(&request, &[], at(1)).current_target, Some(target("bob")));
 }

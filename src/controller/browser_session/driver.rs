@@ -7,23 +7,17 @@ use crate::api::conditions::{self, ConditionType, SandboxedReason};
 use crate::api::v1alpha1::BrowserSession;
 use crate::controller::context::Context;
 use crate::domain::session::bounded;
-use crate::driver::{DriverState, PORT, SECRET_CERTIFICATE, SECRET_TOKEN, SERVER_NAME, STATE_PATH};
+use crate::driver::client::Driver;
+use crate::driver::{DriverState, SECRET_CERTIFICATE, SECRET_TOKEN};
 use crate::k8s::client::call;
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
 use std::error::Error;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest that the driver may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The largest reply, in bytes.
-const MOST_BYTES: usize = 256 * 1024;
 /// A driver that does not answer is asked this often.
 const ATTEMPTS: u32 = 5;
 
@@ -66,31 +60,5 @@ async fn ask(session: &BrowserSession, ip: IpAddr, context: &Context) -> Result<
     let data = call(secrets.get(&secret_name(session))).await?.data.unwrap_or_default();
     let token = data.get(SECRET_TOKEN).ok_or("the secret has no token")?;
     let certificate = data.get(SECRET_CERTIFICATE).ok_or("the secret has no certificate")?;
-
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(&certificate.0)?)?;
-    let tls = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let socket = tokio::net::TcpStream::connect((ip, PORT)).await?;
-    let stream = tokio_rustls::TlsConnector::from(Arc::new(tls)).connect(ServerName::try_from(SERVER_NAME)?, socket).await?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let request = http::Request::get(STATE_PATH)
-        .header(http::header::HOST, SERVER_NAME)
-        .header(http::header::AUTHORIZATION, format!("Bearer {}", std::str::from_utf8(&token.0)?))
-        .body(Empty::<bytes::Bytes>::new())?;
-    let exchange = async {
-        let response = sender.send_request(request).await?;
-        if !response.status().is_success() {
-            return Err(format!("the driver answered {}", response.status()).into());
-        }
-        let body = Limited::new(response.into_body(), MOST_BYTES).collect().await?.to_bytes();
-        Ok::<_, Box<dyn Error + Send + Sync>>(serde_json::from_slice(&body)?)
-    };
-    tokio::pin!(exchange);
-    tokio::select! {
-        state = &mut exchange => state,
-        ended = connection => { ended?; exchange.await }
-    }
+    Ok(Driver::new(&session.name_any(), ip, &token.0, &certificate.0)?.state().await?)
 }

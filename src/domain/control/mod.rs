@@ -11,8 +11,6 @@ use super::tools::Class;
 use crate::driver::{ControlGrant, ControlState, GRANT_SECONDS, TakeControl};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-/// How long a person's connection may be away when the gateway names no time, in seconds.
-pub const RECONNECT_SECONDS: u64 = 30;
 /// No time of a grant is longer than this, in seconds: a day.
 const LONGEST: u64 = 86_400;
 

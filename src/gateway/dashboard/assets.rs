@@ -1,7 +1,7 @@
 //! Styles and scripts, inside the binary. One hash of all of them is in every address, so that they are kept for ever and a
 //! new version is another address.
 
-use super::text::hex;
+use crate::domain::names::hex;
 use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;

@@ -2,7 +2,7 @@
 
 use super::Site;
 use super::cookie::Visit;
-use super::text::hex;
+use crate::domain::names::hex;
 use crate::gateway::auth::Principal;
 use crate::gateway::live::{Mark, MarkError};
 use http::HeaderMap;

@@ -197,7 +197,7 @@ pub const fn category(category: Category) -> &'static str {
 
 /// Whom a request is for.
 pub fn target(request: &AttentionRequest) -> Option<String> {
-    Some(match current_target(request)? {
+    Some(match request.spec.current_target()?.clone() {
         Target { user: Some(user), .. } => format!("user {user}"),
         Target { group: Some(group), .. } => format!("group {group}"),
         _ => "administrators".to_owned(),

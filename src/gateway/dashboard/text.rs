@@ -18,11 +18,6 @@ pub fn plain(text: &str) -> Markup {
     }
 }
 
-/// Bytes in hexadecimal, for names.
-pub fn hex(bytes: impl IntoIterator<Item = u8>) -> String {
-    bytes.into_iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(|nibble| char::from_digit(nibble.into(), 16)).collect()
-}
-
 /// The first line that says something, cut to a length that a list can show.
 pub fn first_line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
@@ -102,11 +97,6 @@ mod tests {
         for odd in ['\u{200b}', '\u{2066}', '\u{feff}', '\u{e0041}', '\u{7}', '\u{1b}', '\u{ad}'] {
             assert_eq!(parts(&format!("x{odd}y")), [Part::Run("x"), Part::Odd(odd), Part::Run("y")], "{odd:?}");
         }
-    }
-
-    #[test]
-    fn bytes_become_names() {
-        assert_eq!(hex([0, 10, 255]), "000aff");
     }
 
     #[test]

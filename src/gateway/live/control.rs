@@ -6,7 +6,7 @@ use crate::driver::{ControlGrant, ControlState, DriverErrorCode, ReleaseControl,
 use crate::gateway::MANAGER;
 use crate::gateway::auth::Principal;
 use crate::gateway::dashboard::{Site, model};
-use crate::gateway::decisions::{self, Action, Answer, DecisionError, Rights};
+use crate::gateway::decisions::{self, Action, Answer, DecisionError};
 use crate::gateway::driver_client::{Driver, DriverFailure};
 use crate::gateway::is_name;
 use crate::gateway::rest::{Caller, Problem};
@@ -63,11 +63,8 @@ pub async fn may_change(site: &Site, who: &Principal, session: &BrowserSession) 
 /// Whether this person may answer this open request: the verb, the target, the four eyes.
 pub async fn may_answer(site: &Site, who: &Principal, request: &AttentionRequest) -> Result<(), Problem> {
     let (namespace, name) = (request.namespace().unwrap_or_default(), request.name_any());
-    let may = async |verb| site.gateway.auth.may(who, verb, "attentionrequests", &namespace, Some(&name)).await;
-    let resolve = may("resolve").await?;
-    let for_admins = decisions::current_target(request).is_some_and(|target| target.admins == Some(true));
-    let administer = resolve && for_admins && may("administer").await?;
-    Ok(decisions::check(who, request, Rights { resolve, administer }, &Action::Answer(Answer::default()))?)
+    let rights = decisions::rights(&site.gateway, who, request, &namespace, &name).await?;
+    Ok(decisions::check(who, request, rights, &Action::Answer(Answer::default()))?)
 }
 
 /// Why this person may drive this session, if they may.

@@ -1,7 +1,7 @@
 //! One-time tickets for sockets. A browser can put nothing into the headers of a WebSocket, and a cookie comes along by
 //! itself; a ticket is asked for by a page of ours, lives for 30 s, and opens one socket.
 
-use crate::gateway::dashboard::text::hex;
+use crate::domain::names::hex;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use hmac::{Hmac, KeyInit as _, Mac as _};

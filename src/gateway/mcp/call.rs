@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+const ASKING: Duration = Duration::from_secs(15);
 /// Between two progress messages.
 pub const PROGRESS_EVERY: Duration = Duration::from_secs(25);
 /// The reason of a cancellation follows the cancellation within this.
@@ -51,6 +52,13 @@ impl Failure {
             }
             _ => Self::new("UNAVAILABLE", format!("{what}: {}; try again", crate::gateway::brief(error))),
         }
+    }
+
+    /// What the API server answers, within 15 s.
+    pub async fn asked<T>(what: &str, asked: impl Future<Output = T>) -> Result<T, Self> {
+        tokio::time::timeout(ASKING, asked)
+            .await
+            .map_err(|_| Self::new("UNAVAILABLE", format!("{what}: the API server did not answer; try again")))
     }
 
     /// The structured content.

@@ -3,6 +3,7 @@
 //! SDK clients send their own timeouts as cancellations. Such a one detaches; an explicit one settles the request. It may
 //! arrive at another replica than the one that runs the call: hence the call's name, which both compute.
 
+use crate::domain::names::hex;
 use crate::gateway::hub::watched;
 use rmcp::model::RequestId;
 use sha2::{Digest as _, Sha256};
@@ -40,7 +41,7 @@ pub fn call_name(session: &str, request: &RequestId) -> String {
             hash.update(text.as_bytes());
         }
     }
-    let digest = crate::gateway::hex(&hash.finalize());
+    let digest = hex(hash.finalize());
     format!("c-{}", digest.get(..20).unwrap_or_default())
 }
 

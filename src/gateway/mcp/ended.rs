@@ -1,6 +1,7 @@
 //! The MCP sessions that their clients have ended, known to every replica: a mark for each in Beckon's own namespace, watched
 //! by all. A session's id is a signed token, so that without a mark any replica would take an ended one up again.
 
+use crate::domain::names::hex;
 use crate::gateway::live::{Mark, Marks};
 use crate::k8s::watch;
 use crate::runtime::clock;
@@ -106,7 +107,7 @@ impl Ended {
 
 /// Who reads the mark does not learn the id.
 fn id(session: &str) -> String {
-    crate::gateway::hex(Sha256::digest(session.as_bytes()).get(..16).unwrap_or_default())
+    hex(Sha256::digest(session.as_bytes()).into_iter().take(16))
 }
 
 fn name(session: &str) -> String {

@@ -7,6 +7,7 @@ use crate::api::v1alpha1::{Attachment, AttentionRequest};
 use crate::domain::attachment::POLLING_CLIENT;
 use crate::gateway::hub::Key;
 use crate::gateway::metrics::GatewayMetrics;
+use crate::k8s::apply::Manager;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// The manager of the entry that stands for a client that was answered `pending`.
-pub const POLL_MANAGER: &str = "beckon-gateway-poll";
+pub const POLL_MANAGER: &str = Manager::GatewayPoll.as_str();
 /// The entry's `call`.
 pub const POLL_CALL: &str = "poll";
 const ASKING: Duration = Duration::from_secs(10);

@@ -1,9 +1,11 @@
 //! What the browser showed when a request was raised, as its driver says: below it the agent's words may be believed or not.
 
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession, Evidence};
+use crate::domain::names::hex;
 use crate::driver::PageInfo;
 use crate::gateway::hub::watched;
 use crate::gateway::state::Shared;
+use crate::k8s::apply::Manager;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The field manager of evidence.
-const MANAGER: &str = "beckon-gateway-evidence";
+const MANAGER: &str = Manager::GatewayEvidence.as_str();
 const ASKING: Duration = Duration::from_secs(10);
 /// How long the request may take until it is taken in.
 const TAKEN_IN: Duration = Duration::from_secs(30);
@@ -72,7 +74,7 @@ fn evidence(page: &PageInfo, now: Timestamp) -> Evidence {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());
     }
-    let digest = crate::gateway::hex(&hash.finalize());
+    let digest = hex(hash.finalize());
     Evidence {
         origin: Some(origin),
         path: Some(path),

@@ -12,9 +12,7 @@ use crate::gateway::state::Gateway;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
-use std::time::Duration;
 
-const ASKING: Duration = Duration::from_secs(15);
 const UNREAD: &str = "the attention request could not be read";
 
 /// What an agent asks.
@@ -113,7 +111,7 @@ async fn create_or_get(
     let params = PostParams { field_manager: Some(crate::gateway::MANAGER.to_owned()), ..PostParams::default() };
     // It may be deleted between the two questions; then it is made anew.
     for _ in 0..3 {
-        match timed(WHAT, api.create(&params, &object)).await? {
+        match Failure::asked(WHAT, api.create(&params, &object)).await? {
             Ok(made) => {
                 gateway.hub.requests.offer(made.clone());
                 return Ok((made, true));
@@ -121,7 +119,7 @@ async fn create_or_get(
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => return Err(Failure::api(WHAT, &error)),
         }
-        match timed(WHAT, api.get_opt(name)).await? {
+        match Failure::asked(WHAT, api.get_opt(name)).await? {
             Ok(Some(there)) => {
                 gateway.hub.requests.offer(there.clone());
                 return Ok((there, false));
@@ -133,12 +131,6 @@ async fn create_or_get(
     Err(Failure::new("UNAVAILABLE", format!("{WHAT}: it is being deleted; try again")))
 }
 
-async fn timed<T>(what: &str, asked: impl Future<Output = T>) -> Result<T, Failure> {
-    tokio::time::timeout(ASKING, asked)
-        .await
-        .map_err(|_| Failure::new("UNAVAILABLE", format!("{what}: the API server did not answer; try again")))
-}
-
 /// A request of this caller; `None` when there is none of this name, or it is another's.
 pub async fn mine(gateway: &Gateway, who: &Principal, name: &str) -> Result<Option<AttentionRequest>, Failure> {
     // What can't be a name of ours is not asked for.
@@ -146,7 +138,7 @@ pub async fn mine(gateway: &Gateway, who: &Principal, name: &str) -> Result<Opti
         return Ok(None);
     }
     let api: Api<AttentionRequest> = Api::namespaced(gateway.client.clone(), &gateway.settings.namespace);
-    let found = match timed(UNREAD, api.get_opt(name)).await? {
+    let found = match Failure::asked(UNREAD, api.get_opt(name)).await? {
         Ok(found) => found,
         // Not a valid name at all.
         Err(kube::Error::Api(status)) if matches!(status.code, 400 | 404 | 422) => None,
@@ -162,7 +154,7 @@ pub async fn mine(gateway: &Gateway, who: &Principal, name: &str) -> Result<Opti
 /// Whether the request is gone for sure.
 pub async fn is_deleted(gateway: &Gateway, key: &Key) -> bool {
     let api: Api<AttentionRequest> = Api::namespaced(gateway.client.clone(), &key.0);
-    match tokio::time::timeout(ASKING, api.get_opt(&key.1)).await {
+    match Failure::asked(UNREAD, api.get_opt(&key.1)).await {
         Ok(Ok(Some(there))) => {
             gateway.hub.requests.offer(there);
             false
@@ -192,7 +184,7 @@ pub async fn cancel(gateway: &Gateway, who: &Principal, key: &Key, reason: &str)
     let patch =
         json!({"spec": {"cancel": Cancel { reason: Some(reason.to_owned()), by: Some(who.recorded(&gateway.settings.extra_keys)) }}});
     let params = PatchParams { field_manager: Some(crate::gateway::MANAGER.to_owned()), ..PatchParams::default() };
-    match timed(WHAT, api.patch(&key.1, &params, &Patch::Merge(&patch))).await? {
+    match Failure::asked(WHAT, api.patch(&key.1, &params, &Patch::Merge(&patch))).await? {
         Ok(stored) => {
             gateway.hub.requests.offer(stored);
             Ok(())

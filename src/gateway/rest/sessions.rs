@@ -1,24 +1,20 @@
 //! Browser sessions: see, resize, close, watch, drive.
 
 use super::{Caller, Means, Problem};
-use crate::api::v1alpha1::{BrowserSession, Close};
+use crate::api::v1alpha1::BrowserSession;
 use crate::driver::{RenewControl, ResizeViewport};
-use crate::gateway::MANAGER;
 use crate::gateway::auth::Principal;
 use crate::gateway::dashboard::{Site, model, origin, rights};
 use crate::gateway::live::{control, ticket};
+use crate::gateway::sessions;
 use crate::runtime::clock;
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
 use http::HeaderMap;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::time::Duration;
-
-const ASKING: Duration = Duration::from_secs(10);
 
 /// `GET /sessions`.
 pub async fn list(State(site): State<Site>, caller: Caller) -> Result<Json<Value>, Problem> {
@@ -65,14 +61,8 @@ pub async fn close(
     if session.spec.close.is_some() || model::session_ended(&session) {
         return Err(Problem::conflict("SESSION_ENDED", format!("the session {name} has already ended")));
     }
-    let close = Close { by: Some(caller.who.to_api()), reason: body.reason };
-    let api: Api<BrowserSession> = Api::namespaced(site.gateway.client.clone(), &namespace);
-    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-    match tokio::time::timeout(ASKING, api.patch(&name, &params, &Patch::Merge(json!({"spec": {"close": close}})))).await {
-        Ok(Ok(stored)) => {
-            site.gateway.hub.sessions.offer(stored.clone());
-            Ok(Json(shown(&stored)))
-        }
+    match sessions::write_close(&site.gateway, &caller.who, &session, body.reason).await {
+        Ok(Ok(stored)) => Ok(Json(shown(&stored))),
         Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
             Err(Problem::not_found(format!("there is no session {namespace}/{name}")))
         }
