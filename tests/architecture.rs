@@ -10,7 +10,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("driver", &["api"]),
     ("runtime", &[]),
     ("settings", &[]),
-    ("k8s", &["api", "runtime"]),
+    ("k8s", &["api", "domain", "runtime"]),
     ("controller", &["api", "domain", "driver", "k8s", "runtime", "settings"]),
     ("gateway", &["api", "domain", "driver", "k8s", "runtime", "settings"]),
     ("browser", &["api", "domain", "driver", "runtime"]),
