@@ -261,3 +261,23 @@ async fn a_service_account_needs_a_token_that_is_made_for_beckon() {
     let ours = Mcp::modern(world.port(0), &token("beckon"));
     assert_ne!(ours.post(list, &[]).await.status(), StatusCode::UNAUTHORIZED);
 }
+
+#[tokio::test]
+async fn what_can_be_no_name_is_not_asked_for() {
+    let world = World::start(1, &["--holdWithoutProgress", "1s"]).await;
+    let agent = world.modern("agent");
+    let asked = agent.structured("request_attention", &json!({"mode": "notify", "reason": "r"})).await;
+    let name = asked["request_id"].as_str().unwrap();
+    let (own, body) = (&world.namespace, json!({"message": "m"}));
+    for name in
+        [format!("{name}%2Fstatus"), format!("{name}%3FdryRun=All"), format!("..%2F..%2F{own}%2Fattentionrequests%2F{name}"), "A".into()]
+    {
+        let path = format!("attention/{own}/{name}");
+        assert_eq!(world.rest("operator", "GET", &path, &json!(null)).await.0, StatusCode::NOT_FOUND, "{name}");
+        let (status, told) = world.rest("operator", "POST", &format!("{path}/resolve"), &body).await;
+        assert_eq!((status, &told["code"]), (StatusCode::NOT_FOUND, &json!("NOT_FOUND")), "{name}");
+    }
+    let (status, _) = world.rest("operator", "POST", &format!("attention/{own}%2Fattentionrequests/{name}/resolve"), &body).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert!(world.request(name).await.spec.resolution.is_none());
+}

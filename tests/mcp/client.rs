@@ -207,12 +207,15 @@ impl Events {
 
     /// The answer, after whatever comes before it.
     pub async fn answer(mut self) -> Value {
-        loop {
-            let message = self.next().await.expect("an answer before the end of the stream");
-            if message.get("result").is_some() || message.get("error").is_some() {
-                return message;
+        let answer = async {
+            loop {
+                let message = self.next().await.expect("an answer before the end of the stream");
+                if message.get("result").is_some() || message.get("error").is_some() {
+                    return message;
+                }
             }
-        }
+        };
+        tokio::time::timeout(2 * AT_MOST, answer).await.expect("an answer in time, not progress for ever")
     }
 
     /// The structured result of a call that succeeds.

@@ -3,6 +3,7 @@
 use crate::world::{World, attached};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const OPTIONS: &str = r#"{"b":1.0,"a":1e400,"b":[ -0.0 , 10000000000000000000000000001],"é":"\u0041\/\ud83d\ude00"}"#;
 
@@ -91,4 +92,37 @@ async fn sessions_belong_to_their_principal() {
         assert_eq!(closed, json!({"session_id": session, "closed": true}));
     }
     assert_eq!(agent.failure("navigate", &json!({"session_id": session, "url": "https://example.com"})).await.0, "SESSION_CLOSED");
+}
+
+#[tokio::test]
+async fn progress_comes_at_once_and_every_25_seconds() {
+    let world = World::start(1, &[]).await;
+    let (legacy, modern) = (world.legacy("agent").await, world.modern("agent"));
+    let waits = [("older", &legacy), ("newer", &modern)].map(|(era, agent)| async move {
+        let ask = json!({"mode": "notify", "reason": era}).to_string();
+        let asked = std::time::Instant::now();
+        let (_, mut events) = agent.start("request_attention", &ask, Some("p")).await;
+        let first = events.progress().await;
+        let (at_once, then) = (asked.elapsed(), std::time::Instant::now());
+        let second = events.progress().await;
+        let pause = then.elapsed();
+        assert!(at_once < Duration::from_secs(5), "{era}: the first after {at_once:?}");
+        assert!((24.0..27.0).contains(&pause.as_secs_f64()), "{era}: the second after {pause:?}");
+        assert!(first["progress"].as_f64() < second["progress"].as_f64(), "{era}: it grows");
+    });
+    futures::future::join_all(waits).await;
+}
+
+#[tokio::test]
+async fn a_call_on_a_request_that_is_deleted_is_told_at_once() {
+    let world = World::start(1, &[]).await;
+    let agent = world.modern("agent");
+    let (_, events) = agent.start("request_attention", r#"{"mode":"notify","reason":"r"}"#, Some("p")).await;
+    let name = world.the_request("an attached request", attached).await.name_any();
+    let deleted = world.plane.kubectl("admin", &["delete", "attn", &name, "-n", &world.namespace, "--wait=false"]);
+    assert!(deleted.status.success());
+    let result = events.structured().await;
+    assert_eq!((&result["status"], &result["message"]), (&json!("rejected"), &json!("The attention request was deleted.")));
+    let late = agent.structured("get_attention_result", &json!({"request_id": name})).await;
+    assert_eq!(late["message"], "Unknown attention request");
 }

@@ -24,10 +24,13 @@ const TOKEN: &str = "a-token-of-the-session-0123456789";
 
 const PAGE: &str = r#"<!doctype html><title>Checkout</title><input aria-label="Code"><button onclick="document.title='Paid ' + document.querySelector('input').value; this.textContent='Thank you'">Pay</button>"#;
 
-/// `beckon browser` at an address, as a pod would run it.
+/// What nobody but the page may ever see.
+const TYPED: &str = "4929-typed-by-agent-7711";
+
+/// `beckon browser` at an address, as a pod would run it, telling all that it tells at all.
 struct Pod {
     child: Child,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Drop for Pod {
@@ -49,11 +52,17 @@ impl Pod {
         let mut command = Command::new(&binary);
         command.args(["browser", "--flavour", "HeadlessShell", "--driver-dir"]).arg(directory.path());
         command.args(["--listen", &format!("{address}:{}", driver::PORT)]);
-        command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let log = fs::File::create(directory.path().join("log")).unwrap();
+        command.env_clear().env("PATH", "/usr/bin:/bin").env("BECKON_LOG", "trace");
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         if nix::unistd::geteuid().is_root() {
             command.uid(POD_UID).gid(POD_UID);
         }
-        Self { child: command.spawn().unwrap(), _directory: directory }
+        Self { child: command.spawn().unwrap(), directory }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.directory.path().join("log")).unwrap()
     }
 }
 
@@ -100,7 +109,7 @@ async fn an_agent_drives_its_own_browser_and_a_request_shows_what_the_driver_saw
     let (agent, origin) = (world.modern("agent"), site().await);
     let session = world.session(&agent).await;
     let (certificate, key) = certificate();
-    let _pod = Pod::start(&world.pod_ip, &certificate, &key);
+    let pod = Pod::start(&world.pod_ip, &certificate, &key);
     secret(&world, &session, &certificate).await;
     let of = |more: Value| {
         let mut args = json!({"session_id": session});
@@ -114,12 +123,12 @@ async fn an_agent_drives_its_own_browser_and_a_request_shows_what_the_driver_saw
     })
     .await;
     let snapshot = look(&agent, &session).await;
-    let typed = agent.structured("type", &of(json!({"ref": reference(&snapshot, "Code"), "text": "1234"}))).await;
+    let typed = agent.structured("type", &of(json!({"ref": reference(&snapshot, "Code"), "text": TYPED}))).await;
     assert_eq!(typed["page"], json!({"origin": origin, "path": "/pay", "title": "Checkout"}));
     agent.structured("press_key", &of(json!({"key": "Tab"}))).await;
     agent.structured("click", &of(json!({"ref": reference(&snapshot, "Pay")}))).await;
     let waited = agent.structured("wait_for", &of(json!({"text": "Thank you"}))).await;
-    assert_eq!(waited["page"]["title"], "Paid 1234");
+    assert_eq!(waited["page"]["title"], format!("Paid {TYPED}"));
     let picture = agent.call("screenshot", &of(json!({}))).await;
     let image = picture["content"].as_array().unwrap().iter().find(|block| block["type"] == "image").expect("a picture").clone();
     assert!(image["data"].as_str().unwrap().len() > 100 && picture["structuredContent"]["width"].is_i64(), "{}", image["mimeType"]);
@@ -132,13 +141,26 @@ async fn an_agent_drives_its_own_browser_and_a_request_shows_what_the_driver_saw
         assert!(told == code && message.contains(part), "{tool}: {told}: {message}");
     }
 
-    let ask = of(json!({"reason": "Please check."})).to_string();
-    let (_, _events) = agent.start("request_attention", &ask, Some("p")).await;
+    let ask = of(json!({"reason": "Please check.", "options": {"password": "hunter2"}})).to_string();
+    let (_, events) = agent.start("request_attention", &ask, Some("p")).await;
     let name = world.the_request("an attached request", attached).await.name_any();
     let request = world.until(&name, "evidence", |r| r.status.as_ref().is_some_and(|s| s.evidence.is_some())).await;
     let evidence = request.status.unwrap().evidence.unwrap();
     assert_eq!((evidence.origin, evidence.path.as_deref()), (Some(origin), Some("/pay")), "no query, no fragment");
-    assert!(evidence.title.as_deref() == Some("Paid 1234") && evidence.digest.is_some() && evidence.captured_at.is_some());
+    assert!(
+        evidence.title.as_deref() == Some(format!("Paid {TYPED}").as_str()) && evidence.digest.is_some() && evidence.captured_at.is_some()
+    );
+    // Nobody reads it anywhere else, and nobody reads what was answered.
+    let path = format!("attention/{}/{name}/resolve", world.namespace);
+    let answered = "1234-answered-by-operator-9911";
+    assert_eq!(world.rest("operator", "POST", &path, &json!({"message": answered})).await.0.as_u16(), 200);
+    assert_eq!(events.structured().await["message"], answered);
+    for log in [pod.log(), world.gateways[0].process.log()] {
+        assert!(log.contains("\"level\""), "a log");
+        for secret in [TYPED, answered, TOKEN, "hunter2", "card=4242"] {
+            assert!(!log.contains(secret), "{secret} in {log}");
+        }
+    }
     let leases: Api<Lease> = Api::namespaced(world.plane.admin().await, &world.namespace);
     let lease = leases.get(&session).await.expect("the session's Lease");
     assert_eq!(lease.labels().get("beckon.dev/session"), Some(&session));

@@ -21,6 +21,8 @@ async fn a_configuration_that_can_not_be_is_refused_with_the_flags_it_is_about()
     for (flags, parts) in [
         (vec!["--captcha", "attention", "--admin", "false"], vec!["--captcha attention", "--admin"]),
         (vec!["--minAttentionWait", "2h", "--attentionTimeout", "1h"], vec!["--minAttentionWait", "--attentionTimeout"]),
+        (vec!["--captcha", "attention", "--transport", "stdio"], vec!["--captcha attention", "--transport stdio"]),
+        (vec!["--namespace", "Not One"], vec!["--namespace", "Not One"]),
         (vec!["--attentionTimout", "1h"], vec!["--attentionTimeout"]),
         (vec!["--attentionTimeout", "soon"], vec!["attention.timeoutSeconds"]),
         (vec!["--listen", &taken], vec!["--listen", &taken, "choose another address"]),
@@ -54,24 +56,52 @@ async fn standard_input_and_output_serve_the_page_tools_and_send_attention_to_ht
         json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "request_attention", "arguments": {"reason": "r", "session_id": "s"}}}),
         json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "get_attention_result", "arguments": {}}}),
         json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "list_sessions", "arguments": {}}}),
+        json!({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "cancel_attention", "arguments": {"request_id": "a-1"}}}),
+        json!({"jsonrpc": "2.0", "id": 5, "method": "tools/list"}),
     ];
     for message in messages {
         input.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
     let mut answers = std::collections::BTreeMap::new();
-    while answers.len() < 4 {
+    while answers.len() < 6 {
         let line =
             tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await.expect("a line in time").unwrap().expect("a line");
         let message: Value = serde_json::from_str(&line).unwrap();
         answers.insert(message["id"].as_i64().unwrap(), message["result"].clone());
     }
-    for id in [1, 2] {
+    for id in [1, 2, 4] {
         assert_eq!(
             (&answers[&id]["isError"], &answers[&id]["structuredContent"]["code"]),
             (&json!(true), &json!("ATTENTION_REQUIRES_HTTP"))
         );
     }
     assert_eq!(answers[&3]["structuredContent"], json!({"sessions": []}));
+    for tool in answers[&5]["tools"].as_array().unwrap() {
+        let (name, text) = (tool["name"].as_str().unwrap(), tool["description"].as_str().unwrap());
+        assert_eq!(name.ends_with("attention") || name.contains("attention_"), text.contains("ATTENTION_REQUIRES_HTTP"), "{name}: {text}");
+        assert!(!text.contains("CAPTCHA"), "{text}");
+    }
     drop(input);
     assert!(tokio::time::timeout(Duration::from_secs(20), child.wait()).await.expect("an end").unwrap().success());
+}
+
+#[tokio::test]
+async fn who_does_not_begin_the_protocol_is_told_and_nothing_of_it_is_logged() {
+    let plane = tokio::task::spawn_blocking(ControlPlane::shared).await.unwrap();
+    let mut child = gateway(plane, &["--transport", "stdio", "--captcha", "off"])
+        .env("BECKON_LOG", "trace")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let call =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "type", "arguments": {"text": "hunter2hunter2"}}});
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(format!("{call}\n").as_bytes()).await.unwrap();
+    drop(input);
+    let done = tokio::time::timeout(Duration::from_secs(30), child.wait_with_output()).await.expect("an end").unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(!done.status.success() && said.contains("before initialize"), "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
 }

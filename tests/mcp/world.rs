@@ -29,6 +29,21 @@ pub struct Gateway {
 impl Drop for World {
     fn drop(&mut self) {
         self.controller.abort();
+        if !std::thread::panicking() {
+            self.told_no_token();
+        }
+    }
+}
+
+impl World {
+    /// Whatever a test does: its gateways tell all that they tell at all, and no token is in it.
+    fn told_no_token(&self) {
+        for gateway in &self.gateways {
+            let log = gateway.process.log();
+            for user in ["admin", "operator", "operator-2", "viewer", "agent", "agent-2"] {
+                assert!(!log.contains(&self.plane.token(user)), "the token of {user} is in {}", gateway.process.log_file().display());
+            }
+        }
     }
 }
 
@@ -36,18 +51,44 @@ impl World {
     /// `gateways` replicas with these flags besides.
     pub async fn start(gateways: usize, flags: &[&str]) -> Self {
         let plane = tokio::task::spawn_blocking(ControlPlane::shared).await.unwrap();
+        let world = Self::without_gateways(plane).await;
+        world.with_gateways(gateways, flags).await
+    }
+
+    /// A namespace and the stand-in alone.
+    pub async fn without_gateways(plane: &'static ControlPlane) -> Self {
         let namespace = plane.namespace("mcp").await;
         let pod_ip = pod_ip();
         let controller = tokio::spawn(take_in(plane.account("beckon-controller").await, namespace.clone(), pod_ip.clone()));
-        let mut world = Self { plane, namespace, gateways: Vec::new(), pod_ip, controller };
+        Self { plane, namespace, gateways: Vec::new(), pod_ip, controller }
+    }
+
+    /// The same with so many replicas, ready, with these flags besides.
+    pub async fn with_gateways(mut self, gateways: usize, flags: &[&str]) -> Self {
         for _ in 0..gateways {
-            let gateway = world.gateway(flags);
-            world.gateways.push(gateway);
+            let gateway = self.gateway(flags);
+            self.gateways.push(gateway);
         }
-        for gateway in &world.gateways {
+        for gateway in &self.gateways {
             gateway.ready().await;
         }
-        world
+        self
+    }
+
+    /// What the JSON API under `/api/v1` answers to one of the six users.
+    pub async fn rest(&self, user: &str, method: &str, path: &str, body: &Value) -> (http::StatusCode, Value) {
+        let http = hyper_util::client::legacy::Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();
+        let request = http::Request::builder()
+            .method(method)
+            .uri(format!("http://127.0.0.1:{}/api/v1/{path}", self.port(0)))
+            .header("authorization", format!("Bearer {}", self.plane.token(user)))
+            .header("content-type", "application/json")
+            .body(http_body_util::Full::new(bytes::Bytes::from(if body.is_null() { String::new() } else { body.to_string() })))
+            .unwrap();
+        let response = http.request(request).await.unwrap();
+        let status = response.status();
+        let bytes = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+        (status, serde_json::from_slice(&bytes).unwrap_or_default())
     }
 
     /// Starts one more, without waiting for it.
@@ -57,7 +98,7 @@ impl World {
         args.push(format!("--listen=127.0.0.1:{port}"));
         args.push(format!("--admin-listen=127.0.0.1:{admin}"));
         args.extend(flags.iter().map(ToString::to_string));
-        Gateway { process: Beckon::start(self.plane, "beckon-gateway", "gateway", &args), port, admin }
+        Gateway { process: Beckon::start_telling_all(self.plane, "beckon-gateway", "gateway", &args), port, admin }
     }
 
     pub fn port(&self, n: usize) -> u16 {

@@ -23,14 +23,24 @@ impl Beckon {
         Self::start_with(&kubeconfig, role, args)
     }
 
+    /// The same, telling all that it tells at all.
+    pub fn start_telling_all<S: AsRef<str>>(plane: &ControlPlane, account: &str, role: &str, args: &[S]) -> Self {
+        Self::start_at("trace", &plane.account_kubeconfig(account), role, args)
+    }
+
     /// Starts `beckon ROLE ARGS` with this kubeconfig.
     pub fn start_with<S: AsRef<str>>(kubeconfig: &Path, role: &str, args: &[S]) -> Self {
+        let level = std::env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned());
+        Self::start_at(&level, kubeconfig, role, args)
+    }
+
+    fn start_at<S: AsRef<str>>(level: &str, kubeconfig: &Path, role: &str, args: &[S]) -> Self {
         let log = kubeconfig.with_file_name(super::unique(role)).with_extension("log");
         let spec = Spec::new(role, env!("CARGO_BIN_EXE_beckon"), log)
             .arg(role)
             .args(args.iter().map(AsRef::as_ref))
             .env("KUBECONFIG", kubeconfig)
-            .env("RUST_LOG", std::env::var_os("RUST_LOG").unwrap_or_else(|| "info".into()));
+            .env("RUST_LOG", level);
         Self { process: Process::start(&spec).expect("beckon") }
     }
 
