@@ -170,7 +170,7 @@ async fn who_may_see_nothing_is_not_told_that_there_is_nothing() {
     let up = up().await;
     let host = replica(up, 0);
     kubectl(up, "admin", &["create", "serviceaccount", "nobody"]);
-    let token = kubectl(up, "admin", &["create", "token", "nobody"]);
+    let token = kubectl(up, "admin", &["create", "token", "nobody", "--audience=beckon"]);
     let cookie = sign_in(&host, token.trim()).await;
     for path in ["/attention", "/history", "/sessions"] {
         let page = with_cookie(&host, &cookie, "GET", path, "").await;
