@@ -2,6 +2,7 @@
 //! another can begin.
 
 use super::apply::Manager;
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use k8s_openapi::jiff::Timestamp;
@@ -9,7 +10,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 /// Who wants to lead what.
@@ -139,41 +140,62 @@ impl Candidate {
         Leadership { candidate: self, term, lost, renewing }
     }
 
-    /// Renews every quarter of the duration, which leaves time for a second try when the first one hangs. What counts is when a
-    /// renewal was sent, not when its reply came.
+    /// Renews every quarter of the duration. A try that gets no reply is joined by another one and not given up: on a slow API
+    /// server the first one may still succeed, and one that hangs is not the last. What counts is when a renewal was sent, not
+    /// when its reply came.
     async fn renew(self, mut lease: Lease, mut since: Instant, lost: CancellationToken) {
         // Whatever happens to this task, the work ends with it.
         let _fence = lost.clone().drop_guard();
+        let pause = self.duration / 4;
+        let mut tries = FuturesUnordered::new();
+        let mut due = since + pause;
         loop {
             let fence = since + self.duration * 2 / 3;
-            let mut due = since + self.duration / 4;
-            loop {
-                if timeout_at(fence, tokio::time::sleep_until(due)).await.is_err() || Instant::now() >= fence {
+            tokio::select! {
+                biased;
+                () = sleep_until(fence) => {
                     tracing::error!("the lease of the leader could not be renewed in time: all work stops");
                     return;
                 }
-                let sent = Instant::now();
-                let spec = self.held(lease.spec.as_ref());
-                let until = fence.min(sent + self.duration / 4);
-                match timeout_at(until, self.replace(Lease { spec: Some(spec), ..lease.clone() })).await {
-                    Ok(Ok(Some(renewed))) => {
-                        (lease, since) = (renewed, sent);
-                        break;
+                Some((sent, result)) = tries.next() => match result {
+                    Ok(Some(renewed)) => {
+                        (lease, since) = (renewed, since.max(sent));
+                        tries.clear();
+                        due = since + pause;
                     }
-                    Ok(Ok(None)) => match timeout_at(fence, self.api.get_opt(&self.name)).await {
-                        Ok(Ok(Some(current))) if self.is_holder(&current) => lease = current,
-                        Ok(Err(error)) => tracing::warn!(%error, "the lease of the leader could not be read"),
+                    // Somebody wrote: an earlier try, or another candidate.
+                    Ok(None) => match timeout_at(fence, self.api.get_opt(&self.name)).await {
+                        Ok(Ok(Some(current))) if self.is_holder(&current) => {
+                            lease = current;
+                            tries.clear();
+                            due = Instant::now();
+                        }
+                        Ok(Err(error)) => {
+                            tracing::warn!(%error, "the lease of the leader could not be read");
+                            due = due.min(Instant::now() + self.retry() / 4);
+                        }
                         Ok(Ok(_)) | Err(_) => {
                             tracing::error!("somebody else leads: all work stops");
                             return;
                         }
                     },
-                    Ok(Err(error)) => tracing::warn!(%error, "the lease of the leader could not be renewed"),
-                    Err(_) => tracing::warn!("a renewal of the lease of the leader got no reply"),
+                    Err(error) => {
+                        tracing::warn!(%error, "the lease of the leader could not be renewed");
+                        due = due.min(Instant::now() + self.retry() / 4);
+                    }
+                },
+                () = sleep_until(due) => {
+                    tries.push(self.renewal(lease.clone()));
+                    due = Instant::now() + pause;
                 }
-                due = Instant::now() + self.retry() / 4;
             }
         }
+    }
+
+    async fn renewal(&self, lease: Lease) -> (Instant, kube::Result<Option<Lease>>) {
+        let sent = Instant::now();
+        let spec = self.held(lease.spec.as_ref());
+        (sent, self.replace(Lease { spec: Some(spec), ..lease }).await)
     }
 
     fn is_holder(&self, lease: &Lease) -> bool {
@@ -229,4 +251,57 @@ impl Leadership {
 
 fn params() -> PostParams {
     PostParams { field_manager: Some(Manager::Controller.as_str().into()), ..PostParams::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Method, Request, Response};
+    use http_body_util::BodyExt as _;
+    use kube::client::Body;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A free Lease on a server whose reply to each write after the first takes as long as `late` says of its number.
+    fn server(writes: Arc<AtomicU32>, late: fn(u32) -> Duration) -> Client {
+        let answer = move |request: Request<Body>| {
+            let writes = writes.clone();
+            async move {
+                let read = request.method() == Method::GET;
+                let body = request.into_body().collect().await.expect("a body").to_bytes();
+                if read {
+                    let free = br#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l","resourceVersion":"1"}}"#;
+                    return Response::builder().body(Body::from(free.to_vec()));
+                }
+                tokio::time::sleep(late(writes.fetch_add(1, Ordering::SeqCst))).await;
+                Response::builder().body(Body::from(body.to_vec()))
+            }
+        };
+        Client::new(tower::service_fn(answer), "default")
+    }
+
+    async fn leads_for(at_least: Duration, late: fn(u32) -> Duration) -> bool {
+        let client = server(Arc::default(), late);
+        let candidate = Candidate::new(client, "default", "l", "me".into(), Duration::from_secs(1), Timestamp::now);
+        let leadership = candidate.lead(&CancellationToken::new()).await.expect("it leads");
+        timeout(at_least, leadership.lost().cancelled()).await.is_err()
+    }
+
+    #[tokio::test]
+    async fn one_renewal_that_hangs_ends_no_leadership() {
+        let hangs = |n| if n == 1 { Duration::MAX } else { Duration::ZERO };
+        assert!(leads_for(Duration::from_secs(2), hangs).await);
+    }
+
+    #[tokio::test]
+    async fn a_slow_server_ends_no_leadership() {
+        let slow = |n| if n == 0 { Duration::ZERO } else { Duration::from_millis(300) };
+        assert!(leads_for(Duration::from_secs(2), slow).await, "a reply takes longer than the pause between tries");
+    }
+
+    #[tokio::test]
+    async fn a_silent_server_ends_it_in_time() {
+        let silent = |n| if n == 0 { Duration::ZERO } else { Duration::MAX };
+        assert!(!leads_for(Duration::from_millis(950), silent).await, "before another one can lead");
+    }
 }
