@@ -18,7 +18,8 @@ const LASTS: Duration = Duration::from_secs(20);
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_passed_over_for_as_long_as_others_keep_coming() {
     let world = World::new("crowd").await;
-    let running = world.start_through(&["--minAttentionWait", "0", "--maxTotal", "100000"], &Meter::slow(SLOWER));
+    let running =
+        world.start_through(&["--minAttentionWait", "0", "--maxTotal", "100000", "--lease-duration", "15s"], &Meter::slow(SLOWER));
     let (told, listening) = Told::watch(&world);
     let began = Instant::now();
     let waits = Mutex::new(Vec::new());

@@ -67,7 +67,7 @@ async fn exactly_one_outcome_each() {
     let world = World::new("races").await;
     let second = crate::support::ControlPlane::shared().user("operator-2").await;
     let (told, listening) = Told::watch(&world);
-    let running = world.start(&["--minAttentionWait", "0", "--maxTotal", "100000"]);
+    let running = world.start(&["--minAttentionWait", "0", "--maxTotal", "100000", "--lease-duration", "15s"]);
     let started = std::time::Instant::now();
     stream::iter(0..races).for_each_concurrent(AT_ONCE, |n| race(&world, &second, &told, n)).await;
     println!("{races} races in {:?}", started.elapsed());

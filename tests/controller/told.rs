@@ -65,7 +65,7 @@ impl Told {
     /// Waits for what is told of a request.
     pub async fn until<T>(&self, name: &str, what: &str, ask: impl Fn(&Life) -> Option<T>) -> T {
         let mut changed = self.of(name).subscribe();
-        let wait = async { ask(&*changed.wait_for(|life| ask(life).is_some()).await.unwrap()).unwrap() };
+        let wait = async { ask(&changed.wait_for(|life| ask(life).is_some()).await.unwrap()).unwrap() };
         tokio::time::timeout(Duration::from_mins(2), wait).await.unwrap_or_else(|_| panic!("{name} is {what}: not within two minutes"))
     }
 
