@@ -1,11 +1,10 @@
 //! The checks that are no tests: format, lints, documentation, licences.
 
-use super::TestArgs;
 use super::run::Counts;
+use super::{TestArgs, deny};
 use crate::failure::Result;
 use crate::files::repository;
-use crate::process::find_program;
-use crate::progress::{print, say};
+use crate::progress::print;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
@@ -22,24 +21,8 @@ pub fn lint(args: &TestArgs) -> Result<Counts> {
     counts.check("cargo clippy", &mut cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
     counts.check("cargo doc", doc.env("RUSTDOCFLAGS", "-D warnings"))?;
-    deny(args, &mut counts)?;
+    deny::check(args.advisories, &mut counts)?;
     Ok(counts)
-}
-
-/// cargo-deny takes minutes to build, so it is asked for, or there already.
-fn deny(args: &TestArgs, counts: &mut Counts) -> Result<()> {
-    if find_program("cargo-deny").is_none() {
-        if !args.deny {
-            say("note: cargo-deny is not installed, so licences and advisories are not checked; --deny installs it");
-            return Ok(());
-        }
-        let mut install = Command::new(super::run::cargo());
-        counts.check("cargo install cargo-deny", install.args(["install", "--locked", "cargo-deny"]))?;
-    }
-    let mut command = Command::new(super::run::cargo());
-    // The database of advisories is on the network; what can be checked without is always checked.
-    let what: &[&str] = if args.deny { &["deny", "check"] } else { &["deny", "--offline", "check", "bans", "licenses", "sources"] };
-    counts.check("cargo deny", command.current_dir(repository()).args(what))
 }
 
 /// `go vet` and the tests of a Go module, counted one by one.

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: set-up, then every suite, from fast to real.
 
 mod checks;
+mod deny;
 mod run;
 mod tiers;
 
@@ -27,9 +28,9 @@ pub struct TestArgs {
     /// Only tests whose name contains this; the checks that are no tests are left out
     #[arg(long, short, value_name = "TEXT")]
     pub name: Option<String>,
-    /// Also check licences and advisories with cargo-deny, which is built first if it is not there
+    /// Also check the crates against the database of advisories, which is fetched from the network
     #[arg(long)]
-    pub deny: bool,
+    pub advisories: bool,
     /// Install and build what the suites need, and run none
     #[arg(long)]
     pub set_up_only: bool,
@@ -89,6 +90,9 @@ pub fn test(args: &TestArgs) -> Result<bool> {
 fn set_up(tiers: &[Tier]) -> Result<Option<Programs>> {
     if tiers.iter().any(|tier| tier.needs_chromium()) {
         chromium::ensure()?;
+    }
+    if tiers.contains(&Tier::Lint) {
+        deny::program()?;
     }
     if tiers.iter().any(|tier| tier.needs_control_plane()) {
         return Programs::find_or_build().map(Some);

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 /// A group of suites that can be run alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Tier {
-    /// rustfmt, clippy, the documentation, cargo-deny where it is installed
+    /// rustfmt, clippy, the documentation, licences and sources
     Lint,
     /// The rules, without any process, and what no other tier claims
     Unit,

@@ -1,0 +1,62 @@
+//! cargo-deny: licences, sources, crates that are banned or there twice; and advisories when asked for.
+
+use super::run::{Counts, cargo};
+use crate::failure::{Context as _, Failure, Result};
+use crate::files::{cache_dir, repository};
+use crate::process::find_program;
+use crate::progress::Step;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+const VERSION: &str = "0.20.2";
+
+/// The database of advisories is on the network, so it is asked when wanted; what can be checked without always is.
+pub fn check(advisories: bool, counts: &mut Counts) -> Result<()> {
+    let mut command = Command::new(program()?);
+    let what: &[&str] = if advisories { &["check"] } else { &["--offline", "check", "bans", "licenses", "sources"] };
+    counts.check("cargo deny", command.current_dir(repository()).env("CARGO", cargo()).args(what))
+}
+
+/// The `cargo-deny` of this machine, else one from the cache, built first if need be.
+pub fn program() -> Result<PathBuf> {
+    if let Some(found) = find_program("cargo-deny") {
+        return Ok(found);
+    }
+    let root = cache_dir()?.join("tools").join(format!("cargo-deny-{VERSION}"));
+    let program = root.join("bin/cargo-deny");
+    if !program.is_file() {
+        build(&root)?;
+    }
+    Ok(program)
+}
+
+fn build(root: &std::path::Path) -> Result<()> {
+    let mut step = Step::start("building cargo-deny: some minutes, once; it is kept in the cache directory");
+    let mut command = Command::new(cargo());
+    command.args(["install", "--locked", "--color=never", &format!("cargo-deny@{VERSION}"), "--root"]).arg(root);
+    // It runs for a second, so its build had better be quick than good.
+    command.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+    command.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16").env("CARGO_TARGET_DIR", root.join("target"));
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("cargo install")?;
+    let (mut compiled, mut last) = (0_usize, String::new());
+    if let Some(output) = child.stderr.take() {
+        for line in BufReader::new(output).lines().map_while(std::io::Result::ok) {
+            if line.trim_start().starts_with("Compiling ") {
+                compiled += 1;
+                step.at(|| format!("{compiled} crates"));
+            }
+            if !line.trim().is_empty() {
+                last = line;
+            }
+        }
+    }
+    let status = child.wait().context("cargo install")?;
+    // What it was built from is a hundred times its size.
+    drop(std::fs::remove_dir_all(root.join("target")));
+    if !status.success() {
+        return Err(Failure::new(format!("building cargo-deny failed ({status}): {last}; install it yourself: cargo install cargo-deny")));
+    }
+    step.done();
+    Ok(())
+}
