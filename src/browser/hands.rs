@@ -258,7 +258,9 @@ impl Hands {
                 return false;
             }
             InputEvent::Down { .. } | InputEvent::Up { .. } | InputEvent::Wheel { .. } | InputEvent::Touch { .. } => {}
-            _ => return false,
+            InputEvent::KeyDown { .. } | InputEvent::KeyUp { .. } | InputEvent::Text { .. } | InputEvent::Compose { .. } => {
+                return false;
+            }
         }
         true
     }

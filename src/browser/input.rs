@@ -281,10 +281,8 @@ mod tests {
 
     fn down(key: &str, code: &str, modifiers: u8, alt_graph: bool) -> Value {
         let event = InputEvent::KeyDown { key: key.into(), code: code.into(), location: 0, modifiers, repeat: false, alt_graph };
-        match Held::default().translate(&event) {
-            Action::All(sends) => sends.into_iter().next().map(|send| send.params).unwrap_or_default(),
-            other => panic!("{other:?}"),
-        }
+        let Action::All(sends) = Held::default().translate(&event) else { panic!("nothing to send") };
+        sends.into_iter().next().map(|send| send.params).unwrap_or_default()
     }
 
     #[test]

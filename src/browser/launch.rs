@@ -188,10 +188,8 @@ fn listen(stderr: ChildStderr, kept: Arc<Mutex<String>>) -> tokio::task::JoinHan
 /// How a Chromium ended, for a person.
 #[must_use]
 pub fn told(end: End) -> String {
-    match end {
-        End::Signalled(nix::sys::signal::Signal::SIGKILL) => {
-            format!("{end}; the kernel does that when memory runs out: see the pod's memory limit")
-        }
-        end => end.to_string(),
+    if matches!(end, End::Signalled(nix::sys::signal::Signal::SIGKILL)) {
+        return format!("{end}; the kernel does that when memory runs out: see the pod's memory limit");
     }
+    end.to_string()
 }

@@ -345,7 +345,7 @@ fn text(value: &Value) -> String {
     let all = match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
-        other => other.to_string(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
     };
     let mut words = String::new();
     for word in all.split_whitespace() {

@@ -121,6 +121,7 @@ async fn ask(client: &Client, namespace: &str) -> Reply {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::clock;
     use http::{Request, Response};
     use kube::client::Body;
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -142,9 +143,9 @@ mod tests {
             "default",
         );
         let canaries = Canaries::default();
-        let news = futures::future::join_all((0..32).map(|_| canaries.ask(&client, "n", Timestamp::now))).await;
+        let news = futures::future::join_all((0..32).map(|_| canaries.ask(&client, "n", clock::now))).await;
         assert_eq!(questions.load(Ordering::SeqCst), 1);
         assert_eq!(news.iter().filter(|news| **news == News::Enforced).count(), 1);
-        assert_eq!(canaries.trust("n", Timestamp::now(), Timestamp::now()), Trust::Honour);
+        assert_eq!(canaries.trust("n", clock::now(), clock::now()), Trust::Honour);
     }
 }

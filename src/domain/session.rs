@@ -264,10 +264,8 @@ mod tests {
         }
 
         fn ends_as(&self) -> (SessionPhase, ReadyReason) {
-            match self.plan() {
-                Plan::End(end) => (end.phase, end.reason),
-                other => panic!("no end: {other:?}"),
-            }
+            let Plan::End(end) = self.plan() else { panic!("no end") };
+            (end.phase, end.reason)
         }
     }
 

@@ -166,9 +166,11 @@ impl Driver {
             let mut request = tungstenite::client::IntoClientRequest::into_client_request(format!("wss://{SERVER_NAME}{LIVE_PATH}"))
                 .map_err(|e| unreachable(e.to_string()))?;
             request.headers_mut().insert(AUTHORIZATION, self.token.clone());
-            tokio_tungstenite::client_async(request, tls).await.map(|(socket, _)| socket).map_err(|e| match e {
-                tungstenite::Error::Http(reply) => unreachable(format!("the live view answered {}", reply.status())),
-                other => unreachable(other.to_string()),
+            tokio_tungstenite::client_async(request, tls).await.map(|(socket, _)| socket).map_err(|error| {
+                if let tungstenite::Error::Http(reply) = &error {
+                    return unreachable(format!("the live view answered {}", reply.status()));
+                }
+                unreachable(error.to_string())
             })
         };
         tokio::time::timeout(QUICK, connect).await.unwrap_or_else(|_| Err(unreachable("no reply in time".to_owned())))

@@ -6,6 +6,7 @@ const LONGEST: usize = 300;
 /// Short enough for a log line, and without the object's content: a refusal for what is in an object quotes it, so of that only
 /// the fields are named.
 pub(super) fn brief(error: &kube::Error) -> String {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the library's other errors tell of connections")]
     let text = match error {
         kube::Error::Api(status) => match status.code {
             // About the caller's rights, the object's name, versions, and the server itself.
@@ -18,8 +19,8 @@ pub(super) fn brief(error: &kube::Error) -> String {
         },
         // It quotes what it could not read.
         kube::Error::SerdeError(error) => format!("the reply could not be read ({:?}, line {})", error.classify(), error.line()),
-        other => {
-            let mut inner: &dyn std::error::Error = other;
+        _ => {
+            let mut inner: &dyn std::error::Error = error;
             while let Some(next) = inner.source() {
                 inner = next;
             }

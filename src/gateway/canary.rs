@@ -113,7 +113,7 @@ impl Canary {
 fn changed<K: kube::Resource>(event: &watcher::Event<K>) -> bool {
     match event {
         watcher::Event::Apply(object) | watcher::Event::Delete(object) => object.name_any().starts_with(OURS),
-        _ => false,
+        watcher::Event::Init | watcher::Event::InitApply(_) | watcher::Event::InitDone => false,
     }
 }
 

@@ -36,15 +36,12 @@ pub const MANAGER: &str = Manager::Gateway.as_str();
 
 /// Runs until it is told to stop.
 pub async fn run(args: GatewayArgs) -> ExitCode {
-    match run::run(args).await {
+    match Box::pin(run::run(args)).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(%error, "the gateway ends");
             drop(writeln!(std::io::stderr(), "beckon gateway: {error}"));
-            match error {
-                run::RunError::Config(_) => ExitCode::from(2),
-                _ => ExitCode::FAILURE,
-            }
+            if matches!(error, run::RunError::Config(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }

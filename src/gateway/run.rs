@@ -88,7 +88,7 @@ pub async fn run(args: GatewayArgs) -> Result<(), RunError> {
     let progress = WatchProgress::default();
     let client = connect(&progress).await?;
     if settings.transport == Transport::Stdio {
-        return run_stdio(client, settings, stop).await;
+        return Box::pin(run_stdio(client, settings, stop)).await;
     }
     let listener = bind("--listen", args.listen).await?;
     // Bound early, so that a taken port is told before anything is written.
@@ -199,7 +199,7 @@ async fn run_stdio(client: kube::Client, settings: Settings, stop: CancellationT
         mirrored.hub.run(client, Some(&namespace), ended).await;
         Ok(())
     });
-    let served = supervised(&mut parts, &stop, async { Ok(mcp::serve_stdio(Arc::clone(&gateway)).await?) }).await;
+    let served = supervised(&mut parts, &stop, Box::pin(async { Ok(mcp::serve_stdio(Arc::clone(&gateway)).await?) })).await;
     end.cancel();
     parts.finish().await;
     gateway.tasks.close();

@@ -217,7 +217,7 @@ mod tests {
         tokio::spawn(async move {
             let mut kept = Vec::new();
             while let Ok((mut socket, _)) = listener.accept().await {
-                socket.read(&mut [0; 1024]).await.expect("a request");
+                assert_ne!(socket.read(&mut [0; 1024]).await.expect("a request"), 0);
                 socket.write_all(words).await.expect("a client");
                 kept.push(socket);
             }

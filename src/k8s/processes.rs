@@ -74,7 +74,9 @@ impl Processes {
             Change::Reset => {
                 let all = store.state();
                 self.reset(&all.iter().map(|lease| lease.name_any()).collect::<Vec<_>>());
-                all.iter().for_each(|lease| self.applied(lease, now));
+                for lease in &all {
+                    self.applied(lease, now);
+                }
             }
             Change::Unreadable(..) | Change::Failed(_) => {}
         }

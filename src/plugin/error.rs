@@ -65,10 +65,7 @@ impl Error {
 
 impl From<kube::Error> for Error {
     fn from(error: kube::Error) -> Self {
-        match error {
-            kube::Error::Api(status) => Self::Api(status),
-            other => Self::Unreachable(causes(&other)),
-        }
+        if let kube::Error::Api(status) = error { Self::Api(status) } else { Self::Unreachable(causes(&error)) }
     }
 }
 

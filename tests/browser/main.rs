@@ -1,5 +1,7 @@
 //! `beckon browser` against real Chromium, driven by its driver API over TLS as the gateway does.
 
+// A test looks for one kind of event and passes over the others.
+#![allow(clippy::wildcard_enum_match_arm)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr, clippy::type_complexity)]
 
 mod actions;

@@ -23,10 +23,7 @@ fn stale() -> Refused {
 }
 
 fn gone(error: CdpError) -> Refused {
-    match error {
-        CdpError::Refused { .. } => stale(),
-        other => other.into(),
-    }
+    if matches!(error, CdpError::Refused { .. }) { stale() } else { error.into() }
 }
 
 /// The middle of the element in the page's CSS pixels, scrolled into view, with nothing else on top of it.
@@ -49,12 +46,12 @@ pub async fn point(context: &Context, element: &Element) -> Done<(f64, f64)> {
 }
 
 fn not_visible(error: CdpError) -> Refused {
-    match error {
-        CdpError::Refused { message, .. } if message.contains("layout") || message.contains("compute") => {
-            Refused::failed("The element is not visible.")
-        }
-        other => gone(other),
+    if let CdpError::Refused { message, .. } = &error
+        && (message.contains("layout") || message.contains("compute"))
+    {
+        return Refused::failed("The element is not visible.");
     }
+    gone(error)
 }
 
 /// Whether the element, or something inside it, is what a click at that point meets. The point is of the process's root frame.

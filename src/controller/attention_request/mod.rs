@@ -106,9 +106,10 @@ async fn settle(request: &AttentionRequest, outcome: &Outcome, at: Timestamp, no
     }
     let warning =
         matches!(outcome.reason, SettledReason::IdentityNotEnforced | SettledReason::SessionCrashed | SettledReason::SessionEvicted);
-    let note = match outcome.reason {
-        SettledReason::Answered => format!("A person answered: {}.", outcome.phase.as_str()),
-        _ => outcome.message.clone().unwrap_or_default(),
+    let note = if outcome.reason == SettledReason::Answered {
+        format!("A person answered: {}.", outcome.phase.as_str())
+    } else {
+        outcome.message.clone().unwrap_or_default()
     };
     context.tell(request, warning, outcome.reason.as_str(), "Settle", note);
     Ok(context.again_as_history(after(now, ttl(outcome.reason, context))))

@@ -63,10 +63,8 @@ fn seen(request: &AttentionRequest, session: SessionSeen) -> Seen<'_> {
 }
 
 fn outcome(plan: Plan) -> Outcome {
-    match plan {
-        Plan::Settle { outcome, .. } => outcome,
-        other => panic!("not settled: {other:?}"),
-    }
+    let Plan::Settle { outcome, .. } = plan else { panic!("not settled: {plan:?}") };
+    outcome
 }
 
 fn says(plan: Plan, phase: Phase, reason: SettledReason, message: &str) {
@@ -320,7 +318,7 @@ proptest! {
                 prop_assert!(millis <= (wait + 1) * 1000, "late");
                 prop_assert!(open.wake > now && open.wake <= open.deadline);
             }
-            other => prop_assert!(false, "{other:?}"),
+            Plan::Settled | Plan::New(_) | Plan::Hold | Plan::Unknown => prop_assert!(false, "neither settled nor open"),
         }
     }
 }

@@ -74,7 +74,7 @@ pub async fn run(site: Site, caller: Caller, session: Arc<BrowserSession>, upstr
                         }
                     }
                     DriverMessage::Close(_) => break,
-                    _ => {}
+                    DriverMessage::Binary(_) | DriverMessage::Ping(_) | DriverMessage::Pong(_) | DriverMessage::Frame(_) => {}
                 }
             }
             LOST

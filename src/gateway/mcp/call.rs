@@ -45,13 +45,13 @@ impl Failure {
     pub fn api(what: &str, error: &kube::Error) -> Self {
         // The server's own words, which may quote what the caller sent: for the caller alone, never for a log.
         let said = |message: &str| message.chars().take(300).collect::<String>();
-        match error {
-            kube::Error::Api(status) if status.code == 403 => Self::new("FORBIDDEN", format!("{what}: {}", said(&status.message))),
-            kube::Error::Api(status) if (400..500).contains(&status.code) => {
-                Self::new("REFUSED", format!("{what}: {}", said(&status.message)))
-            }
-            _ => Self::new("UNAVAILABLE", format!("{what}: {}; try again", crate::gateway::brief(error))),
+        if let kube::Error::Api(status) = error
+            && (400..500).contains(&status.code)
+        {
+            let code = if status.code == 403 { "FORBIDDEN" } else { "REFUSED" };
+            return Self::new(code, format!("{what}: {}", said(&status.message)));
         }
+        Self::new("UNAVAILABLE", format!("{what}: {}; try again", crate::gateway::brief(error)))
     }
 
     /// What the API server answers, within 15 s.

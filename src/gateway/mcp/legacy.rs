@@ -209,13 +209,11 @@ impl SessionManager for Manager {
             CALLER.try_with(|(who, version)| self.ids.mint(who, version.as_deref(), clock::now())).map_err(|_| ManagerError::Nobody)?;
         let id: SessionId = id.into();
         self.make_room().await;
-        match self.inner.restore_session(Arc::clone(&id)).await? {
-            RestoreOutcome::Restored(transport) => {
-                self.touch(&id);
-                Ok((id, transport))
-            }
-            _ => Err(ManagerError::Twice),
-        }
+        let RestoreOutcome::Restored(transport) = self.inner.restore_session(Arc::clone(&id)).await? else {
+            return Err(ManagerError::Twice);
+        };
+        self.touch(&id);
+        Ok((id, transport))
     }
 
     async fn initialize_session(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<ServerJsonRpcMessage, Self::Error> {

@@ -72,9 +72,11 @@ impl Envelope {
     }
 }
 
-/// Reads a body: what it is about, and the body to hand on where it must be another one. The error comes with the id of the
-/// request where it has one.
-pub fn read(body: &[u8]) -> Result<(Envelope, Option<Vec<u8>>), (NoMessage, Option<String>)> {
+/// Why a body is no message, with the id of the request where it has one.
+pub type Unread = (NoMessage, Option<String>);
+
+/// Reads a body: what it is about, and the body to hand on where it must be another one.
+pub fn read(body: &[u8]) -> Result<(Envelope, Option<Vec<u8>>), Unread> {
     let whole: &RawValue = serde_json::from_slice(body).map_err(|error| (NoMessage::Syntax(error.to_string()), None))?;
     let message: Raw<'_> = serde_json::from_str(whole.get()).map_err(|_| match whole.get().as_bytes().first() {
         Some(b'[') => (NoMessage::Batch, None),

@@ -41,6 +41,7 @@ pub async fn serve(gateway: Shared) -> Result<(), StdioError> {
 }
 
 /// The library's own text would print the message, with what an agent types.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the library may add to its errors")]
 fn why_not(error: &ServerInitializeError) -> String {
     match error {
         ServerInitializeError::ExpectedInitializeRequest(_) => "its first message must be initialize".to_owned(),

@@ -120,7 +120,15 @@ pub fn tier(tier: Tier, args: &TestArgs, environment: &[(&str, OsString)]) -> Re
             }
             return Ok(counts);
         }
-        _ => {}
+        Tier::Unit
+        | Tier::Golden
+        | Tier::Admission
+        | Tier::Controller
+        | Tier::Plugin
+        | Tier::Browser
+        | Tier::Mcp
+        | Tier::Dashboard
+        | Tier::Journey => {}
     }
     let targets = targets(&[tier])?;
     if targets.is_empty() {

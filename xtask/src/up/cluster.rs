@@ -113,7 +113,7 @@ impl Cluster {
     pub fn user_token(&self, name: &str) -> Option<&str> {
         self.users.iter().find_map(|(user, credential)| match credential {
             Credential::Token(token) if *user == name => Some(token.as_str()),
-            _ => None,
+            Credential::Token(_) | Credential::TokenFile(_) | Credential::Other(_) => None,
         })
     }
 

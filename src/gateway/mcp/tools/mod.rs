@@ -147,10 +147,8 @@ fn without_nulls(args: Args) -> Args {
 }
 
 fn object(schema: Value) -> Arc<rmcp::model::JsonObject> {
-    Arc::new(match schema {
-        Value::Object(fields) => fields,
-        _ => rmcp::model::JsonObject::default(),
-    })
+    let Value::Object(fields) = schema else { return Arc::default() };
+    Arc::new(fields)
 }
 
 /// Our own keywords are not for clients.

@@ -148,7 +148,9 @@ fn form(reply: ToolReply) -> Reply {
     let mut fields = match reply.result {
         Value::Object(fields) => fields,
         Value::Null => serde_json::Map::new(),
-        other => serde_json::Map::from_iter([("result".to_owned(), other)]),
+        other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+            serde_json::Map::from_iter([("result".to_owned(), other)])
+        }
     };
     // What a model reads is the tree itself, not the tree inside JSON.
     let text = fields.get("snapshot").and_then(Value::as_str).map(str::to_owned);
