@@ -1,5 +1,7 @@
 //! The map of rooms in docs/architecture.md, held to: which part of the crate may know which, and how large a file may be.
 
+#![allow(clippy::expect_used, clippy::panic)]
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
