@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     let passed = if names.is_empty() {
         std::thread::scope(|scope| {
             let runs: Vec<_> = GROUPS.iter().map(|files| scope.spawn(|| run(&python, &suite, files, &[]))).collect();
-            runs.into_iter().map(|run| run.join().expect("a run")).all(|passed| passed)
+            runs.into_iter().all(|run| run.join().expect("a run"))
         })
     } else {
         run(&python, &suite, &grouped(), &names)
