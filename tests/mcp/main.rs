@@ -2,7 +2,7 @@
 //! takes requests in as the controller does, and people answer with kubectl.
 
 // A test that can't go on has nothing better to do than to stop with a message.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 #[path = "../support/mod.rs"]
 mod support;
