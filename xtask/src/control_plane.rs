@@ -9,9 +9,9 @@ use crate::pki::Pki;
 use crate::ports;
 use crate::process::{Identity, Process, Spec};
 use nix::sys::signal::Signal;
+use serde_json::json;
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -25,7 +25,8 @@ pub struct Options {
     pub scheduler: bool,
     /// Off: the API server is as one of 1.33, the oldest that this one can be, which has no MutatingAdmissionPolicies.
     pub mutating_policies: bool,
-    /// Where the API server writes its audit log (metadata of writes, one JSON object a line).
+    /// Where the API server writes its audit log: metadata of all writes, and of what the accounts of `beckon-system` read; one
+    /// JSON object a line.
     pub audit_log: Option<PathBuf>,
     /// Where the programs write; `logs` in the directory of the plane by default.
     pub logs: Option<PathBuf>,
@@ -166,8 +167,8 @@ impl ControlPlane {
         self.processes.iter_mut().filter_map(|process| process.ended().map(|how| format!("{} ended ({how})", process.name))).collect()
     }
 
-    /// A node that runs the containers of pods as processes of this machine. Images are names with directories; what is in `bin` of
-    /// one is in the `PATH` of its containers.
+    /// A node that runs the containers of pods as processes of this machine. Images are names with directories, as
+    /// `tests/cluster/README.md` describes them.
     pub fn start_node(&mut self, root: &Path, logs: &Path, pod_range: &str, images: &[(String, PathBuf)]) -> Result<()> {
         private_dir(root)?;
         let mut spec = self
@@ -249,15 +250,14 @@ impl Drop for ControlPlane {
     }
 }
 
-/// Makes the image of session pods in `dir`, for [`ControlPlane::start_node`]: a copy of `beckon`, and what a container is that names
-/// no command. An image of the node has no entry point; the name of the first argument, `browser`, takes its place.
+/// Makes an image in `dir`, for [`ControlPlane::start_node`]: a copy of `beckon`, which is its entry point as in the images of
+/// `image/`.
 pub fn make_image(dir: &Path, beckon: &Path) -> Result<()> {
     let bin = dir.join("bin");
     private_dir(&bin)?;
     fs::copy(beckon, bin.join("beckon")).context("copying beckon into the image")?;
-    let entry = bin.join("browser");
-    fs::write(&entry, "#!/bin/sh\nexec beckon browser \"$@\"\n").context(entry.display())?;
-    fs::set_permissions(&entry, fs::Permissions::from_mode(0o755)).context(entry.display())
+    let config = dir.join("config.json");
+    fs::write(&config, json!({"Entrypoint": ["beckon"], "Cmd": ["--help"]}).to_string()).context(config.display())
 }
 
 /// Runs a command to its end: its standard output, or an error with what it said.
@@ -332,7 +332,13 @@ fn apiserver(
     }
     if let Some(log) = &options.audit_log {
         let policy = dir.join("audit-policy.yaml");
-        let text = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n- level: Metadata\n  verbs: [create, update, patch, delete]\n- level: None\n";
+        let rules = json!([
+            {"level": "Metadata", "verbs": ["create", "update", "patch", "delete"]},
+            {"level": "Metadata", "userGroups": ["system:serviceaccounts:beckon-system"]},
+            {"level": "None"},
+        ]);
+        let text =
+            json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}).to_string();
         write_private(&policy, text.as_bytes())?;
         spec = spec.arg(flag("--audit-policy-file", policy)).arg(flag("--audit-log-path", log)).arg("--audit-log-mode=blocking");
     }

@@ -3,11 +3,8 @@ package podworker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"sort"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -57,7 +54,7 @@ func (w *worker) spec(ctx context.Context, c *container) (nodeexec.Spec, error) 
 	if c.init && podutil.IsRestartableInitContainer(c.spec) {
 		return nodeexec.Spec{}, errors.New("this node has no restartable init containers")
 	}
-	image, err := w.image(c.spec.Image)
+	image, config, err := w.image(c.spec.Image)
 	if err != nil {
 		return nodeexec.Spec{}, err
 	}
@@ -71,9 +68,9 @@ func (w *worker) spec(ctx context.Context, c *container) (nodeexec.Spec, error) 
 	if err != nil {
 		return nodeexec.Spec{}, err
 	}
-	command := environment.Arguments(c.spec, env)
+	command := listenOnPodIP(environment.Arguments(commandLine(c.spec, config), env), w.ip.String())
 	if len(command) == 0 {
-		return nodeexec.Spec{}, &prepareError{"CreateContainerError", "no command specified: an image of this node has no entry point"}
+		return nodeexec.Spec{}, &prepareError{"CreateContainerError", "no command specified"}
 	}
 	mounts, err := w.mounts(pod, c)
 	if err != nil {
@@ -89,22 +86,6 @@ func (w *worker) spec(ctx context.Context, c *container) (nodeexec.Spec, error) 
 		Credentials:     who,
 		NoNewPrivileges: noNewPrivileges(c.spec),
 	}, nil
-}
-
-func (w *worker) image(name string) (string, error) {
-	dir, ok := w.Images[name]
-	if !ok {
-		known := make([]string, 0, len(w.Images))
-		for image := range w.Images {
-			known = append(known, image)
-		}
-		sort.Strings(known)
-		return "", &prepareError{reasonErrImagePull, fmt.Sprintf("image %q is not on this node, which has: %s", name, strings.Join(known, ", "))}
-	}
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return "", &prepareError{reasonErrImagePull, fmt.Sprintf("image %q: %s is not a directory", name, dir)}
-	}
-	return dir, nil
 }
 
 func (w *worker) baseEnvironment(pod *v1.Pod, image string) []v1.EnvVar {
