@@ -7,11 +7,13 @@ mod support;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use support::{Up, succeeded, unique, xtask};
+use xtask::cluster_binary::Programs;
 use xtask::http;
 use xtask::process::Identity;
 
@@ -22,9 +24,20 @@ fn up() -> &'static Up {
 }
 
 fn run(words: &[&str], dir: &Path) -> Output {
+    command(words, dir).output().expect("cargo xtask")
+}
+
+fn command(words: &[&str], dir: &Path) -> Command {
     let mut command = Command::new(xtask());
     command.args(words).arg("--dir").arg(dir).env("BECKON_BINARY", env!("CARGO_BIN_EXE_beckon"));
-    command.output().expect("cargo xtask")
+    command
+}
+
+/// Runs the kubectl of an `up` in one of its contexts. It has to succeed.
+fn kubectl(dir: &Path, context: &str, args: &[&str]) -> String {
+    let mut command = Command::new(dir.join("bin/kubectl"));
+    command.arg("--kubeconfig").arg(dir.join("kubeconfig")).arg("--context").arg(context).args(args);
+    text(&succeeded(command.output().expect("kubectl")))
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -135,4 +148,48 @@ fn down_leaves_nothing_and_so_does_a_killed_up() {
         let mounts = std::fs::read_to_string("/proc/mounts").expect("mounts");
         assert!(!mounts.contains(dir.to_str().expect("a path")), "{mounts}");
     }
+}
+
+/// A directory such as `KUBEBUILDER_ASSETS` names, whose API server is like one of 1.33.
+fn old_assets(dir: &Path) {
+    let ours = Programs::find_or_build().expect("the programs of the control plane").kubectl_file();
+    let program = |name: &str| if ours.ends_with("kubectl") { ours.with_file_name(name) } else { ours.clone() };
+    std::fs::create_dir_all(dir.join("real")).expect("a directory");
+    for name in ["etcd", "kubectl", "real/kube-apiserver"] {
+        symlink(program(name.rsplit('/').next().expect("a name")), dir.join(name)).expect("a link");
+    }
+    let server = dir.join("kube-apiserver");
+    let script = format!("#!/bin/sh\nexec '{}' --emulated-version=1.33 \"$@\"\n", dir.join("real/kube-apiserver").display());
+    std::fs::write(&server, script).expect("a script");
+    std::fs::set_permissions(&server, std::fs::Permissions::from_mode(0o755)).expect("a script");
+}
+
+#[test]
+fn the_assets_of_an_older_kubernetes_are_enough() {
+    let (assets, dir) = (tempfile::tempdir().expect("a directory"), std::env::temp_dir().join(unique("beckon-up-old")));
+    old_assets(assets.path());
+    let started = command(&["up", "--detach"], &dir).env("KUBEBUILDER_ASSETS", assets.path()).output().expect("cargo xtask");
+    assert!(started.status.success(), "{}", text(&started.stderr));
+    assert!(text(&started.stderr).contains("the API server does not stamp names"), "{}", text(&started.stderr));
+    assert_eq!(
+        kubectl(&dir, "admin", &["api-resources", "--api-group=admissionregistration.k8s.io", "-o=name"]).matches("mutatingadm").count(),
+        0
+    );
+    let request = json_file(
+        r#"{"apiVersion": "beckon.dev/v1alpha1", "kind": "AttentionRequest", "metadata": {"name": "old"},
+            "spec": {"mode": "Notify", "reason": "a look, please", "requester": {"username": "agent"}}}"#,
+    );
+    kubectl(&dir, "agent", &["create", "-f", request.path().to_str().expect("a path")]);
+    kubectl(&dir, "agent", &["wait", "attn/old", "--for=jsonpath={.status.phase}=Pending", "--timeout=60s"]);
+    let mut resolve = Command::new(dir.join("bin/kubectl-attention"));
+    resolve.arg("--kubeconfig").arg(dir.join("kubeconfig")).args(["--context", "operator", "resolve", "old", "-m", "done"]);
+    succeeded(resolve.output().expect("the plugin"));
+    kubectl(&dir, "agent", &["wait", "attn/old", "--for=jsonpath={.status.resolvedBy}=operator", "--timeout=60s"]);
+    succeeded(run(&["down"], &dir));
+}
+
+fn json_file(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), text).expect("a file");
+    file
 }

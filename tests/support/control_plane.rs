@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -20,19 +21,33 @@ pub struct Options {
     pub controller_manager: bool,
     /// The scheduler. Pods of a suite without one can be bound by hand.
     pub scheduler: bool,
-    /// A node that runs pods as processes; needs the scheduler and the controller-manager. The image `beckon-browser` is there.
+    /// A node that runs pods as processes; needs the scheduler and the controller-manager. It has the image `beckon-browser` and those of
+    /// the chart.
     pub node: bool,
     /// Off: a server as before 1.36, which stamps nobody's name.
     pub mutating_policies: bool,
     /// Keep an audit log, [`ControlPlane::audit_log`].
     pub audit: bool,
-    /// Install `config/`: policies and roles. Without it, only the kinds.
+    /// More flags of the API server.
+    pub apiserver_flags: Vec<String>,
+    /// Install Beckon's kinds. Off: a server that knows nothing of Beckon.
+    pub kinds: bool,
+    /// Install `config/` as well: policies and roles.
     pub policies: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { controller_manager: true, scheduler: false, node: false, mutating_policies: true, audit: false, policies: true }
+        Self {
+            controller_manager: true,
+            scheduler: false,
+            node: false,
+            mutating_policies: true,
+            audit: false,
+            apiserver_flags: Vec::new(),
+            kinds: true,
+            policies: true,
+        }
     }
 }
 
@@ -68,6 +83,7 @@ impl ControlPlane {
             scheduler: options.scheduler,
             mutating_policies: options.mutating_policies,
             audit_log: audit_log.clone(),
+            apiserver_flags: options.apiserver_flags.clone(),
             ..local::Options::default()
         };
         let mut own = local::ControlPlane::start(&dir, &programs, &local_options).expect("a control plane");
@@ -75,7 +91,9 @@ impl ControlPlane {
             start_node(&mut own, &dir);
         }
         let plane = Self { kubeconfig: own.kubeconfig.clone(), programs, audit_log, own: Some(own), dir };
-        plane.install(options);
+        if options.kinds {
+            plane.install(options.policies);
+        }
         plane
     }
 
@@ -152,6 +170,29 @@ impl ControlPlane {
         self.own_kubectl().arg("--context").arg(user).args(args).output().expect("kubectl")
     }
 
+    /// `kubectl` of the administrator, without arguments.
+    pub fn kubectl_command(&self) -> Command {
+        self.own_kubectl()
+    }
+
+    /// A shell with this plane's kubectl and the plugin in its `PATH`; the current user is `admin`.
+    pub fn shell(&self, script: &str) -> Command {
+        let bin = self.dir.join("bin");
+        xtask::files::private_dir(&bin).expect("a directory");
+        for (name, file) in [("kubectl", self.programs.kubectl_file()), ("kubectl-attention", env!("CARGO_BIN_EXE_beckon").into())] {
+            // Another shell has made it.
+            drop(std::os::unix::fs::symlink(file, bin.join(name)));
+        }
+        let path = [bin.as_os_str(), &std::env::var_os("PATH").unwrap_or_default()].join(OsStr::new(":"));
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", script])
+            .env("PATH", path)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("KUBECACHEDIR", self.dir.join("kubectl-cache"));
+        command
+    }
+
     /// Makes a namespace of a new name.
     pub async fn namespace(&self, prefix: &str) -> String {
         let name = unique(prefix);
@@ -172,14 +213,24 @@ impl ControlPlane {
         command
     }
 
-    fn install(&self, options: &Options) {
+    fn install(&self, policies: bool) {
         let beckon = Path::new(env!("CARGO_BIN_EXE_beckon"));
-        let what =
-            xtask::install::What { policies: options.policies, users: options.policies, mutating_policies: options.mutating_policies };
+        let what = xtask::install::What { policies, users: policies };
         xtask::install::install(beckon, &|| self.own_kubectl(), &what).expect("installing Beckon's kinds, policies and roles");
+    }
+
+    /// Whether the API server fills in who writes.
+    pub fn stamps(&self) -> bool {
+        xtask::install::stamps(&|| self.own_kubectl()).expect("an answer")
     }
 }
 
+/// The images of a node: all of them are the built binary. The last two are those of the chart.
+const IMAGES: &[&str] = &[
+    "beckon-browser",
+    concat!("ghcr.io/beckon-dev/beckon:", env!("CARGO_PKG_VERSION")),
+    concat!("ghcr.io/beckon-dev/beckon-browser:", env!("CARGO_PKG_VERSION")),
+];
 /// Nodes that this process has started.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
@@ -189,7 +240,8 @@ fn start_node(plane: &mut local::ControlPlane, dir: &Path) {
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
     // Nodes of one machine must not give out the same loopback addresses.
     let range = format!("127.{}.{}.0/20", 64 + std::process::id() % 128, next % 16 * 16);
-    plane.start_node(&dir.join("node"), &dir.join("logs"), &range, &[("beckon-browser".to_owned(), image)]).expect("a node");
+    let images: Vec<_> = IMAGES.iter().map(|name| ((*name).to_owned(), image.clone())).collect();
+    plane.start_node(&dir.join("node"), &dir.join("logs"), &range, &images).expect("a node");
 }
 
 /// The standard output of a command that must succeed.

@@ -15,8 +15,6 @@ pub struct What {
     pub policies: bool,
     /// What the groups of the six users of a local control plane may do.
     pub users: bool,
-    /// The stamping policies too, which servers have from 1.36 on.
-    pub mutating_policies: bool,
 }
 
 /// Who may do what among the users of a local control plane: group and role.
@@ -28,28 +26,12 @@ pub const BINDINGS: &[(&str, &str)] = &[
 ];
 
 /// Installs the kinds as `beckon` itself prints them and the rest from `config/`, and waits until the kinds are served. Doing it
-/// again changes nothing.
-pub fn install(beckon: &Path, kubectl: &dyn Fn() -> Command, what: &What) -> Result<()> {
-    let crds = Command::new(beckon).arg("crds").output().context(beckon.display())?;
-    if !crds.status.success() || crds.stdout.is_empty() {
-        return Err(Failure::new(format!("{} crds: {}", beckon.display(), String::from_utf8_lossy(&crds.stderr).trim())));
-    }
-    apply(kubectl, &crds.stdout).context("applying the kinds")?;
+/// again changes nothing. Whether the server stamps names, which decides about the policies that do.
+pub fn install(beckon: &Path, kubectl: &dyn Fn() -> Command, what: &What) -> Result<bool> {
+    let stamps = stamps(kubectl)?;
+    apply(kubectl, &kinds(beckon)?).context("applying the kinds")?;
     if what.policies {
-        let mut manifests = vec![repository().join("config/namespace.yaml")];
-        for folder in ["config/rbac", "config/admission"] {
-            manifests.extend(yaml_files(&repository().join(folder))?);
-        }
-        let mut text = Vec::new();
-        for manifest in manifests {
-            let stamps = manifest.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("-stamp"));
-            if what.mutating_policies || !stamps {
-                text.extend(b"---\n");
-                text.extend(std::fs::read(&manifest).context(manifest.display())?);
-                text.push(b'\n');
-            }
-        }
-        apply(kubectl, &text).context("applying config/")?;
+        apply(kubectl, &config(stamps)?).context("applying config/")?;
     }
     if what.users {
         apply(kubectl, bindings().to_string().as_bytes()).context("applying what the users may do")?;
@@ -60,23 +42,65 @@ pub fn install(beckon: &Path, kubectl: &dyn Fn() -> Command, what: &What) -> Res
             .args(["attentionrequests.beckon.dev", "browsersessions.beckon.dev"]),
     )
     .context("waiting for the kinds")?;
-    Ok(())
+    Ok(stamps)
+}
+
+/// Whether the API server can fill in who writes, as those of Kubernetes 1.36 and later do.
+pub fn stamps(kubectl: &dyn Fn() -> Command) -> Result<bool> {
+    let served = output(kubectl().args(["get", "--raw", "/apis/admissionregistration.k8s.io/v1"]));
+    let served = served.context("asking the API server which admission policies it has (Kubernetes 1.30 or later is needed)")?;
+    Ok(served.contains("\"mutatingadmissionpolicies\""))
+}
+
+/// The kinds, as YAML.
+pub fn kinds(beckon: &Path) -> Result<Vec<u8>> {
+    let crds = Command::new(beckon).arg("crds").output().context(beckon.display())?;
+    if !crds.status.success() || crds.stdout.is_empty() {
+        return Err(Failure::new(format!("{} crds: {}", beckon.display(), String::from_utf8_lossy(&crds.stderr).trim())));
+    }
+    Ok(crds.stdout)
+}
+
+/// The namespace, accounts, roles and policies of `config/`, as YAML; those that stamp only where they are served.
+pub fn config(stamps: bool) -> Result<Vec<u8>> {
+    let mut manifests = vec![repository().join("config/namespace.yaml")];
+    for folder in ["config/rbac", "config/admission"] {
+        manifests.extend(yaml_files(&repository().join(folder))?);
+    }
+    let mut text = Vec::new();
+    for manifest in manifests {
+        let stamping = manifest.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with("-stamp"));
+        if stamps || !stamping {
+            text.extend(b"---\n");
+            text.extend(std::fs::read(&manifest).context(manifest.display())?);
+            text.push(b'\n');
+        }
+    }
+    Ok(text)
 }
 
 /// Applies manifests, YAML or JSON, as the server merges them.
 pub fn apply(kubectl: &dyn Fn() -> Command, manifests: &[u8]) -> Result<()> {
     let mut command = kubectl();
     command.args(["apply", "--server-side", "--force-conflicts", "--field-manager=xtask", "-f", "-"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("kubectl")?;
-    if let Some(mut input) = child.stdin.take() {
-        // When kubectl stops reading it says why on its standard error.
-        drop(input.write_all(manifests));
-    }
-    let done = child.wait_with_output().context("kubectl")?;
+    feed(command, manifests).map(drop).context("kubectl apply")
+}
+
+/// Runs `kubectl` with manifests on its standard input: its standard output, or an error with what it said.
+pub fn feed(mut command: Command, manifests: &[u8]) -> Result<Vec<u8>> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("kubectl")?;
+    let input = child.stdin.take();
+    let done = std::thread::scope(|scope| {
+        // Beside the reading, so that neither side waits for the other. When kubectl stops reading it says why on its standard
+        // error.
+        scope.spawn(|| input.map(|mut input| input.write_all(manifests)));
+        child.wait_with_output()
+    })
+    .context("kubectl")?;
     if done.status.success() {
-        return Ok(());
+        return Ok(done.stdout);
     }
-    Err(Failure::new(format!("kubectl apply: {}", String::from_utf8_lossy(&done.stderr).trim())))
+    Err(Failure::new(String::from_utf8_lossy(&done.stderr).trim()))
 }
 
 /// The `.yaml` files of a folder, sorted.

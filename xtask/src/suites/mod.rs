@@ -115,8 +115,7 @@ impl Shared {
         let options =
             Options { controller_manager: has("kube-controller-manager"), scheduler: has("kube-scheduler"), ..Options::default() };
         let plane = ControlPlane::start(&dir, programs, &options).context("the shared control plane")?;
-        let what = What { policies: true, users: true, mutating_policies: true };
-        install::install(&crate::up::beckon(), &|| plane.kubectl([] as [&str; 0]), &what)?;
+        install::install(&crate::up::beckon(), &|| plane.kubectl([] as [&str; 0]), &What { policies: true, users: true })?;
         step.done();
         Ok(Self { plane, dir })
     }

@@ -62,8 +62,7 @@ impl Cluster {
         let users = plane.users.iter().map(|user| (user.name, Credential::Token(user.token.clone()))).collect();
         let cluster =
             Self { programs, server: plane.server.clone(), admin_kubeconfig: plane.kubeconfig.clone(), users, node, own: Some(plane) };
-        let what = What { policies: true, users: true, mutating_policies: true };
-        install::install(beckon, &|| cluster.kubectl(), &what)?;
+        tell_stamping(install::install(beckon, &|| cluster.kubectl(), &What { policies: true, users: true })?);
         cluster.make_namespace(&plan.namespace)?;
         Ok(cluster)
     }
@@ -80,12 +79,7 @@ impl Cluster {
         let mut cluster =
             Self { own: None, programs, server, admin_kubeconfig, users: vec![("admin", Credential::Other(user))], node: false };
         output(cluster.kubectl().args(["get", "--raw", "/readyz"])).context(format!("the cluster of {}", file.display()))?;
-        let stamping = output(cluster.kubectl().args(["get", "--raw", "/apis/admissionregistration.k8s.io/v1"]))
-            .is_ok_and(|kinds| kinds.contains("\"mutatingadmissionpolicies\""));
-        if !stamping {
-            say("note: the cluster does not stamp names (that needs Kubernetes 1.36); a bare `kubectl patch` has to say who it is");
-        }
-        install::install(beckon, &|| cluster.kubectl(), &What { policies: true, users: false, mutating_policies: stamping })?;
+        tell_stamping(install::install(beckon, &|| cluster.kubectl(), &What { policies: true, users: false })?);
         cluster.make_namespace(&plan.namespace)?;
         install::apply(&|| cluster.kubectl(), account_manifests().to_string().as_bytes()).context("making the users")?;
         for (name, _) in USERS.iter().filter(|(name, _)| *name != "admin") {
@@ -168,6 +162,12 @@ impl Cluster {
     fn make_namespace(&self, name: &str) -> Result<()> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         install::apply(&|| self.kubectl(), namespace.to_string().as_bytes()).context(format!("namespace {name}"))
+    }
+}
+
+fn tell_stamping(stamps: bool) {
+    if !stamps {
+        say("note: the API server does not stamp names (that needs Kubernetes 1.36); a bare `kubectl patch` has to say who it is");
     }
 }
 
