@@ -7,12 +7,13 @@ mod support;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use std::collections::BTreeSet;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use support::{Up, succeeded, unique, xtask};
+use support::{ControlPlane, Options, Up, succeeded, unique, xtask};
 use xtask::cluster_binary::Programs;
 use xtask::http;
 use xtask::process::Identity;
@@ -192,4 +193,86 @@ fn json_file(text: &str) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), text).expect("a file");
     file
+}
+
+/// `kind/namespace/name` of all that a cluster holds, but for what comes and goes by itself.
+fn everything(plane: &ControlPlane) -> BTreeSet<String> {
+    let kinds = text(&succeeded(plane.kubectl("admin", &["api-resources", "--verbs=list", "-o=name"])));
+    let passing = ["events", "componentstatuses", "endpointslices"];
+    let kinds: Vec<_> = kinds.lines().filter(|kind| !passing.iter().any(|word| kind.starts_with(word))).collect();
+    let format = "-o=jsonpath={range .items[*]}{.kind}/{.metadata.namespace}/{.metadata.name}{'\\n'}{end}";
+    let all = text(&succeeded(plane.kubectl("admin", &["get", &kinds.join(","), "-A", format])));
+    all.lines().filter(|line| !line.starts_with("Lease/kube-")).map(str::to_owned).collect()
+}
+
+/// What differs.
+fn changed(before: &BTreeSet<String>, after: &BTreeSet<String>) -> Vec<String> {
+    before.symmetric_difference(after).cloned().collect()
+}
+
+fn existing(kinds: bool) -> ControlPlane {
+    ControlPlane::start(&Options { scheduler: true, node: true, kinds, policies: kinds, ..Options::default() })
+}
+
+fn up_in(plane: &ControlPlane, namespace: &str, dir: &Path) -> Output {
+    let kubeconfig = plane.kubeconfig().to_str().expect("a path");
+    run(&["up", "--detach", "--kubeconfig", kubeconfig, "--browser-image=beckon-browser", "--namespace", namespace], dir)
+}
+
+/// A session with a running browser and an open request, made by `agent`.
+fn use_it(dir: &Path, namespace: &str) {
+    for sample in ["session", "takeover"] {
+        kubectl(dir, "agent", &["create", "-n", namespace, "-f", &format!("config/samples/{sample}.yaml")]);
+    }
+    kubectl(dir, "agent", &["wait", "-n", namespace, "bsess/my-browser", "--for=condition=Ready", "--timeout=90s"]);
+    kubectl(dir, "agent", &["wait", "-n", namespace, "attn/solve-the-captcha", "--for=jsonpath={.status.phase}=Pending", "--timeout=60s"]);
+}
+
+#[test]
+fn a_cluster_that_exists_is_left_as_it_was() {
+    let plane = existing(false);
+    let before = everything(&plane);
+    let dir = std::env::temp_dir().join(unique("beckon-up-existing"));
+    for killed in [false, true] {
+        let started = up_in(&plane, "work", &dir);
+        assert!(started.status.success(), "{}", text(&started.stderr));
+        use_it(&dir, "work");
+        if killed {
+            let state = xtask::up::State::read(&dir).expect("a state").expect("a state");
+            state.supervisor.signal(Signal::SIGKILL);
+            until("its end", Duration::from_secs(30), || !state.supervisor.is_alive());
+        }
+        let down = run(&["down"], &dir);
+        assert!(down.status.success() && text(&down.stderr).ends_with("down: nothing is left"), "{}", text(&down.stderr));
+        assert_eq!(changed(&before, &everything(&plane)), [""; 0], "killed: {killed}");
+        assert!(!dir.exists());
+    }
+}
+
+#[test]
+fn what_a_cluster_had_before_stays() {
+    let plane = existing(true);
+    succeeded(plane.kubectl("admin", &["create", "-f", "config/samples/notify.yaml"]));
+    let before = everything(&plane);
+    let dir = std::env::temp_dir().join(unique("beckon-up-existing"));
+    let started = up_in(&plane, "default", &dir);
+    assert!(started.status.success() && text(&started.stderr).contains("in the cluster already"), "{}", text(&started.stderr));
+    use_it(&dir, "default");
+    let down = text(&run(&["down"], &dir).stderr);
+    let stays = down.lines().last().unwrap_or_default();
+    assert!(stays.starts_with("down: nothing is left but what was in the cluster before"), "{down}");
+    assert!(stays.contains("CustomResourceDefinition browsersessions.beckon.dev") && !stays.contains("Namespace default"), "{stays}");
+    assert_eq!(changed(&before, &everything(&plane)), [""; 0]);
+}
+
+#[test]
+fn a_cluster_that_went_away_is_no_reason_to_forget_it() {
+    let plane = ControlPlane::start(&Options { kinds: false, policies: false, ..Options::default() });
+    let dir: PathBuf = std::env::temp_dir().join(unique("beckon-up-away"));
+    assert!(up_in(&plane, "work", &dir).status.success());
+    drop(plane);
+    let down = run(&["down"], &dir);
+    assert!(!down.status.success() && text(&down.stderr).contains("something is left in the cluster"), "{}", text(&down.stderr));
+    assert!(dir.join("footprint.json").is_file() && dir.join("admin.kubeconfig").is_file());
+    std::fs::remove_dir_all(dir).expect("the directory");
 }

@@ -1,6 +1,7 @@
 //! The cluster of an `up`: one of its own, or one that exists.
 
 use super::args::Plan;
+use super::footprint::{self, Footprint};
 use crate::cluster_binary::Programs;
 use crate::control_plane::{ControlPlane, Options, USERS, make_image, output};
 use crate::failure::{Context as _, Result};
@@ -14,8 +15,8 @@ use std::process::Command;
 
 /// The image name of session pods on the local node.
 pub const IMAGE: &str = "beckon-browser";
-/// The namespace of the users of a cluster that exists; deleted at the end.
-const USERS_NAMESPACE: &str = "beckon-up";
+/// The namespace of the users of a cluster that exists.
+pub const USERS_NAMESPACE: &str = "beckon-up";
 /// How long a token of an account is good; the accounts' own are renewed long before.
 const TOKEN: &str = "--duration=24h";
 
@@ -63,7 +64,7 @@ impl Cluster {
         let cluster =
             Self { programs, server: plane.server.clone(), admin_kubeconfig: plane.kubeconfig.clone(), users, node, own: Some(plane) };
         tell_stamping(install::install(beckon, &|| cluster.kubectl(), &What { policies: true, users: true })?);
-        cluster.make_namespace(&plan.namespace)?;
+        install::apply(&|| cluster.kubectl(), namespace_manifest(&plan.namespace).to_string().as_bytes())?;
         Ok(cluster)
     }
 
@@ -74,14 +75,25 @@ impl Cluster {
         let config: Value = serde_json::from_str(&output(&mut command)?).context(format!("--kubeconfig {}", file.display()))?;
         let user = config.pointer("/users/0/user").cloned().context("the kubeconfig's current context names no user")?;
         let server = Server::of(&config)?;
-        let admin_kubeconfig = plan.dir.join("admin.kubeconfig");
+        let admin_kubeconfig = footprint::admin_kubeconfig(&plan.dir);
         kubeconfig::write(&admin_kubeconfig, &server, &plan.namespace, &[("admin", Credential::Other(user.clone()))])?;
         let mut cluster =
             Self { own: None, programs, server, admin_kubeconfig, users: vec![("admin", Credential::Other(user))], node: false };
         output(cluster.kubectl().args(["get", "--raw", "/readyz"])).context(format!("the cluster of {}", file.display()))?;
-        tell_stamping(install::install(beckon, &|| cluster.kubectl(), &What { policies: true, users: false })?);
-        cluster.make_namespace(&plan.namespace)?;
-        install::apply(&|| cluster.kubectl(), account_manifests().to_string().as_bytes()).context("making the users")?;
+        let kubectl = || cluster.kubectl();
+        let ours = users_and_namespace(&plan.namespace).to_string().into_bytes();
+        let manifests = [install::kinds(beckon)?, install::config(install::stamps(&kubectl)?)?, b"---\n".to_vec(), ours.clone()].concat();
+        let footprint = Footprint::plan(&kubectl, &manifests, &plan.namespace)?;
+        footprint.write(&plan.dir)?;
+        let stays = footprint.stays();
+        if !stays.is_empty() {
+            let count = stays.len();
+            say(format!(
+                "note: {count} of Beckon's objects are in the cluster already; they become those of this checkout, and stay at the end"
+            ));
+        }
+        tell_stamping(install::install(beckon, &kubectl, &What { policies: true, users: false })?);
+        install::apply(&kubectl, &ours).context("making the users")?;
         for (name, _) in USERS.iter().filter(|(name, _)| *name != "admin") {
             let token = cluster.token(name, USERS_NAMESPACE)?;
             cluster.users.push((name, Credential::Token(token)));
@@ -150,18 +162,11 @@ impl Cluster {
         }
     }
 
-    /// Ends it, or takes the users out of the one that exists.
+    /// Ends the one of its own. What was brought into one that exists is taken back by [`super::footprint::take_back`].
     pub fn stop(&mut self) {
         if let Some(plane) = &mut self.own {
             plane.stop();
-        } else if let Err(error) = remove_users(&|| self.kubectl()) {
-            say(format!("note: {error}"));
         }
-    }
-
-    fn make_namespace(&self, name: &str) -> Result<()> {
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        install::apply(&|| self.kubectl(), namespace.to_string().as_bytes()).context(format!("namespace {name}"))
     }
 }
 
@@ -171,27 +176,24 @@ fn tell_stamping(stamps: bool) {
     }
 }
 
+fn namespace_manifest(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+}
+
 /// The users of a cluster that exists are service accounts; their roles are those of the local users' groups.
-fn account_manifests() -> Value {
-    let mut items = vec![json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": USERS_NAMESPACE}})];
+fn users_and_namespace(namespace: &str) -> Value {
+    let mut items = vec![namespace_manifest(namespace), namespace_manifest(USERS_NAMESPACE)];
     for (name, groups) in USERS.iter().filter(|(name, _)| *name != "admin") {
         items.push(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": USERS_NAMESPACE}}));
         for (_, role) in BINDINGS.iter().filter(|(group, _)| groups.contains(group)) {
             items.push(json!({
                 "apiVersion": "rbac.authorization.k8s.io/v1",
                 "kind": "ClusterRoleBinding",
-                "metadata": {"name": format!("{USERS_NAMESPACE}-{name}-{role}"), "labels": {"beckon.dev/up": "true"}},
+                "metadata": {"name": format!("{USERS_NAMESPACE}-{name}-{role}")},
                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
                 "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": USERS_NAMESPACE}],
             }));
         }
     }
     json!({"apiVersion": "v1", "kind": "List", "items": items})
-}
-
-/// Deletes what [`account_manifests`] made. The kinds, roles and policies stay: deleting a kind deletes its objects.
-pub fn remove_users(kubectl: &dyn Fn() -> Command) -> Result<()> {
-    output(kubectl().args(["delete", "clusterrolebindings", "--selector=beckon.dev/up=true", "--ignore-not-found"]))?;
-    output(kubectl().args(["delete", "namespace", USERS_NAMESPACE, "--ignore-not-found", "--wait=false"]))?;
-    Ok(())
 }

@@ -5,6 +5,7 @@ mod cluster;
 mod daemon;
 mod demo;
 mod down;
+mod footprint;
 mod forward;
 mod report;
 mod run;

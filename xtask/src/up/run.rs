@@ -1,6 +1,7 @@
 //! The process of `up`: sets up, starts, looks after everything, and ends it.
 
 use super::args::Plan;
+use super::footprint::{self, Footprint};
 use super::report;
 use super::stack::Stack;
 use super::state::State;
@@ -76,11 +77,16 @@ pub fn run(plan: &Plan) -> Result<()> {
     private_dir(&plan.dir)?;
     private_dir(&plan.dir.join("logs"))?;
     let supervisor = Identity::of(std::process::id().cast_signed()).context("our own process")?;
-    State { supervisor, ready: false, processes: Vec::new(), kubeconfig: None }.write(&plan.dir)?;
+    State { supervisor, ready: false, processes: Vec::new() }.write(&plan.dir)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("the runtime")?;
     let stop = stop_on_signal(&runtime)?;
     let result = serve(plan, &runtime, &stop);
     runtime.shutdown_timeout(Duration::from_secs(1));
+    // Also when it could not start: it may have brought half of it.
+    let result = match (result, footprint::take_back(&plan.dir)) {
+        (Err(error), Err(left)) => Err(Failure::new(format!("{error}\n{left}"))),
+        (result, left) => result.and(left),
+    };
     if result.is_ok() {
         std::fs::remove_dir_all(&plan.dir).context(format!("removing {}", plan.dir.display()))?;
         say("everything has ended");
@@ -158,8 +164,11 @@ fn stop_on_signal(runtime: &Runtime) -> Result<Arc<AtomicBool>> {
 }
 
 fn forget_all_but_logs(dir: &Path) {
+    // What `down` needs to try again.
+    let needed = [Footprint::file(dir), footprint::admin_kubeconfig(dir), State::file(dir)];
+    let tries_again = Footprint::file(dir).is_file();
     let Ok(entries) = std::fs::read_dir(dir) else { return };
-    for entry in entries.flatten().filter(|entry| entry.file_name() != "logs") {
+    for entry in entries.flatten().filter(|entry| entry.file_name() != "logs" && !(tries_again && needed.contains(&entry.path()))) {
         let path = entry.path();
         drop(if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) });
     }

@@ -36,7 +36,6 @@ pub struct Stack {
     /// The gateways that get connections.
     pub ready: Ready,
     dir: PathBuf,
-    existing: Option<PathBuf>,
     watchers: Vec<JoinHandle<()>>,
     watchers_stop: Arc<AtomicBool>,
 }
@@ -52,7 +51,6 @@ impl Stack {
             cluster,
             ready: Ready::default(),
             dir: plan.dir.clone(),
-            existing: plan.kubeconfig.is_some().then(|| plan.dir.join("admin.kubeconfig")),
             watchers: Vec::new(),
             watchers_stop: Arc::new(AtomicBool::new(false)),
         };
@@ -134,7 +132,7 @@ impl Stack {
         let supervisor = Identity::of(std::process::id().cast_signed()).context("our own process")?;
         let mut processes: Vec<_> = self.workers.iter().map(Worker::recorded).collect();
         processes.extend(self.cluster.recorded());
-        State { supervisor, ready, processes, kubeconfig: self.existing.clone() }.write(&self.dir)
+        State { supervisor, ready, processes }.write(&self.dir)
     }
 
     /// One thread per gateway asks whether it is ready, so that one that hangs holds nobody up.

@@ -28,8 +28,6 @@ pub struct State {
     pub ready: bool,
     /// In the order in which they are ended.
     pub processes: Vec<Recorded>,
-    /// Objects of a cluster that exists, to be deleted at the end.
-    pub kubeconfig: Option<PathBuf>,
 }
 
 impl State {
