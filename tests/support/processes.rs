@@ -30,7 +30,7 @@ impl Beckon {
 
     /// Starts `beckon ROLE ARGS` with this kubeconfig.
     pub fn start_with<S: AsRef<str>>(kubeconfig: &Path, role: &str, args: &[S]) -> Self {
-        let level = std::env::var("RUST_LOG").unwrap_or_else(|_| "info".to_owned());
+        let level = std::env::var("BECKON_LOG").unwrap_or_else(|_| "info".to_owned());
         Self::start_at(&level, kubeconfig, role, args)
     }
 
@@ -40,7 +40,7 @@ impl Beckon {
             .arg(role)
             .args(args.iter().map(AsRef::as_ref))
             .env("KUBECONFIG", kubeconfig)
-            .env("RUST_LOG", level);
+            .env("BECKON_LOG", level);
         Self { process: Process::start(&spec).expect("beckon") }
     }
 

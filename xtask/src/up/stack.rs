@@ -90,13 +90,11 @@ impl Stack {
         let admin_port = ports::free()?;
         let name = format!("{role}-{index}");
         let log = self.dir.join("logs").join(format!("{name}.log"));
-        let level = std::env::var_os("RUST_LOG").unwrap_or_else(|| "info".into());
         let mut spec = Spec::new(name, self.dir.join("bin/beckon"), log)
             .arg(role)
             .arg(format!("--admin-listen=127.0.0.1:{admin_port}"))
             .args(flags)
-            .env("KUBECONFIG", self.dir.join("accounts").join(account))
-            .env("RUST_LOG", level);
+            .env("KUBECONFIG", self.dir.join("accounts").join(account));
         spec.grace = GRACE;
         self.workers.push(Worker::start(kind, admin_port, port, spec)?);
         Ok(())
