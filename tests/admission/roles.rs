@@ -9,8 +9,10 @@ const KINDS: &[&str] = &["beckon.dev/attentionrequests", "beckon.dev/browsersess
 const RESOURCES: &[&str] = &[
     "beckon.dev/attentionrequests",
     "beckon.dev/attentionrequests/status",
+    "beckon.dev/attentionrequests/finalizers",
     "beckon.dev/browsersessions",
     "beckon.dev/browsersessions/status",
+    "beckon.dev/browsersessions/finalizers",
     "/pods",
     "/pods/exec",
     "/secrets",
@@ -18,12 +20,19 @@ const RESOURCES: &[&str] = &[
     "/serviceaccounts",
     "/serviceaccounts/token",
     "coordination.k8s.io/leases",
+    "/events",
     "events.k8s.io/events",
+    "/users",
+    "/groups",
+    "authentication.k8s.io/users",
     "apps/deployments",
     "rbac.authorization.k8s.io/rolebindings",
     "authentication.k8s.io/tokenreviews",
     "authorization.k8s.io/subjectaccessreviews",
     "admissionregistration.k8s.io/validatingadmissionpolicies",
+    "admissionregistration.k8s.io/validatingadmissionpolicybindings",
+    "admissionregistration.k8s.io/mutatingadmissionpolicies",
+    "admissionregistration.k8s.io/mutatingadmissionpolicybindings",
 ];
 const VERBS: &[&str] = &[
     "get",
@@ -39,6 +48,8 @@ const VERBS: &[&str] = &[
     "view",
     "takeover",
     "impersonate",
+    "impersonate:user-info",
+    "impersonate-on:user-info:patch",
     "bind",
     "escalate",
 ];
@@ -81,31 +92,33 @@ async fn each_role_is_exactly_what_it_says() {
     }
 }
 
+/// That they need what they have is shown by the installed chart, `tests/install.rs`.
 #[tokio::test]
-async fn the_two_accounts_are_no_more_than_they_need() {
+async fn the_two_accounts_are_exactly_what_their_roles_say() {
     let w = World::stamped().await;
-    let both_status =
-        [("beckon.dev/attentionrequests/status", "get update patch"), ("beckon.dev/browsersessions/status", "get update patch")];
+    let both_status = [("beckon.dev/attentionrequests/status", "patch"), ("beckon.dev/browsersessions/status", "patch")];
     let mut table = vec![
-        (KINDS[0], "get list watch create patch delete"),
-        (KINDS[1], "get list watch patch delete"),
+        (KINDS[0], "list watch create delete"),
+        (KINDS[1], "get list watch delete"),
+        ("beckon.dev/browsersessions/finalizers", "update"),
         ("/pods", "get list watch create patch delete"),
         ("/secrets", "get create delete"),
         ("coordination.k8s.io/leases", "get list watch"),
         ("events.k8s.io/events", "create patch"),
-        ("admissionregistration.k8s.io/validatingadmissionpolicies", "get list watch"),
+        ("admissionregistration.k8s.io/validatingadmissionpolicies", "list watch"),
+        ("admissionregistration.k8s.io/validatingadmissionpolicybindings", "list watch"),
     ];
     table.extend(both_status);
     assert_eq!(everything(&w, &controller()).await, expected(&table));
     let mut table = vec![
-        (KINDS[0], "get list watch create patch update"),
+        (KINDS[0], "get list watch create patch"),
         (KINDS[1], "get list watch create patch"),
-        ("/secrets", "get create"),
-        ("coordination.k8s.io/leases", "get create update patch"),
-        ("events.k8s.io/events", "create patch"),
+        ("/secrets", "get"),
+        ("coordination.k8s.io/leases", "create patch"),
         ("authentication.k8s.io/tokenreviews", "create"),
         ("authorization.k8s.io/subjectaccessreviews", "create"),
-        ("admissionregistration.k8s.io/validatingadmissionpolicies", "get list watch"),
+        ("admissionregistration.k8s.io/validatingadmissionpolicies", "list watch"),
+        ("admissionregistration.k8s.io/validatingadmissionpolicybindings", "list watch"),
     ];
     table.extend(both_status);
     assert_eq!(everything(&w, &gateway()).await, expected(&table));

@@ -112,7 +112,7 @@ async fn no_patch_deletes(w: World) {
         }
         refused(w.create_session(&agent(), json!({"metadata": metadata, "spec": {}})).await, 403, "needs the right to delete");
     }
-    fine(merge(&w, &controller(), &name, json!({"metadata": {"finalizers": ["beckon.dev/hold"]}})).await);
+    fine(merge(&w, &administrator(), &name, json!({"metadata": {"finalizers": ["example.com/hold"]}})).await);
     fine(merge(&w, &administrator(), &name, json!({"metadata": {"finalizers": null}})).await);
 }
 
