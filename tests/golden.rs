@@ -33,6 +33,45 @@ fn the_definitions_are_those_of_the_types() {
     assert_eq!(files(&repository().join("crds")), names, "crds/ holds a file of no kind");
 }
 
+/// Whatever a client sends is bounded: texts, lists, maps and their keys.
+#[test]
+fn nothing_in_the_definitions_is_unbounded() {
+    fn unbounded(node: &Value, path: &str, found: &mut Vec<String>) {
+        let has = |key: &str| node.get(key).is_some();
+        let bounded = match node["type"].as_str() {
+            Some("string") => has("maxLength") || has("enum") || node["format"] == "date-time",
+            Some("array") => has("maxItems"),
+            Some("integer") => has("format") || has("maximum"),
+            Some("boolean") => true,
+            Some("object") if has("additionalProperties") => {
+                has("maxProperties") && node["x-kubernetes-validations"].to_string().contains("self.all(k, size(k) <= ")
+            }
+            Some("object") => has("properties") || path == "metadata",
+            _ => false,
+        };
+        if !bounded {
+            found.push(path.to_owned());
+        }
+        for (name, child) in node["properties"].as_object().into_iter().flatten() {
+            unbounded(child, &format!("{path}.{name}").trim_start_matches('.').to_owned(), found);
+        }
+        for (key, step) in [("items", "[]"), ("additionalProperties", "{}")] {
+            if let Some(child) = node.get(key) {
+                unbounded(child, &format!("{path}.{step}"), found);
+            }
+        }
+    }
+    for crd in beckon::api::crds() {
+        for version in &crd.spec.versions {
+            let mut found = Vec::new();
+            unbounded(&serde_json::to_value(&version.schema).unwrap()["openAPIV3Schema"], "", &mut found);
+            // The API server's own.
+            found.retain(|path| !["apiVersion", "kind", "metadata"].contains(&path.as_str()));
+            assert_eq!(found, [""; 0], "{}", crd.spec.names.kind);
+        }
+    }
+}
+
 #[test]
 fn the_definitions_read_back_as_they_were() {
     for crd in beckon::api::crds() {

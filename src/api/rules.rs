@@ -131,6 +131,7 @@ pub fn complete(mut crd: CustomResourceDefinition, rules: &[&[Rule]], lists: &[L
         schema.description = find(schema, "spec").and_then(|spec| spec.description.clone());
         refuse_null(schema);
         bound_conditions(schema);
+        bound_keys(schema);
         for rule in rules.iter().copied().flatten() {
             if let Some(node) = find(schema, rule.at) {
                 node.x_kubernetes_validations.get_or_insert_default().push(rule.to_validation());
@@ -160,6 +161,21 @@ fn refuse_null(node: &mut JSONSchemaProps) {
     }
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut node.additional_properties {
         refuse_null(values);
+    }
+}
+
+/// The longest key of a map, as Kubernetes bounds a qualified name. A schema can't say that, so a rule does.
+fn bound_keys(node: &mut JSONSchemaProps) {
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut node.additional_properties {
+        bound_keys(values);
+        let rule = Rule::node("", "a key may have at most 317 characters", "self.all(k, size(k) <= 317)");
+        node.x_kubernetes_validations.get_or_insert_default().push(rule.to_validation());
+    }
+    if let Some(properties) = &mut node.properties {
+        properties.values_mut().for_each(bound_keys);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut node.items {
+        bound_keys(items);
     }
 }
 

@@ -54,6 +54,15 @@ async fn a_new_request_is_bounded(w: World) {
     ] {
         refused(w.create(&agent(), spec).await, 422, says);
     }
+    for (length, fits) in [(317, true), (318, false)] {
+        let spec = with("requester", json!({"username": "u", "extra": {"k".repeat(length): ["v"]}}));
+        let reply = w.create(&gateway(), spec).await;
+        if fits {
+            fine(reply);
+        } else {
+            refused(reply, 422, "a key may have at most 317 characters");
+        }
+    }
 }
 
 async fn what_fits_is_taken(w: World) {

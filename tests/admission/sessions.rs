@@ -63,6 +63,8 @@ async fn an_owner_is_who_creates(w: World) {
         json!({"idleTimeoutSeconds": 59}),
         json!({"humanTimeoutSeconds": 86_401}),
         json!({"approve": "Never"}),
+        json!({"nodeSelector": {"disk": "x".repeat(64)}}),
+        json!({"nodeSelector": {"k".repeat(318): "x"}}),
     ] {
         refused(w.create_session(&agent(), json!({"spec": spec})).await, 422, "spec.");
     }

@@ -88,7 +88,7 @@ pub struct BrowserSessionSpec {
     pub resources: Option<Resources>,
     /// Where the pod may run.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 16))]
+    #[schemars(extend("maxProperties" = 16, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     pub node_selector: BTreeMap<String, String>,
     /// Which taints the pod tolerates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
