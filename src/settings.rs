@@ -1,5 +1,5 @@
-//! Every setting of an installation: one name everywhere, as a chart value, a key of `--set`, and a flag of the roles that
-//! read it.
+//! Every setting of an installation: one name everywhere, as a chart value (but for one), a key of `--set`, and a flag of the
+//! roles that read it.
 //!
 //! Only the standard library is used here, since the contributors' tool reads this table too.
 
@@ -46,6 +46,14 @@ pub struct Setting {
     pub roles: &'static [Role],
     /// One line for the help text.
     pub help: &'static str,
+}
+
+impl Setting {
+    /// Whether it is a value of the chart. A pod has no standard input that a client could speak on, so `transport` is none.
+    #[must_use]
+    pub fn in_chart(&self) -> bool {
+        self.key != "transport"
+    }
 }
 
 const BOTH: &[Role] = &[Role::Controller, Role::Gateway];

@@ -58,6 +58,12 @@ pub struct ControllerArgs {
     /// How long a session's pod may take to become ready
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = settings::seconds)]
     pub start_timeout: u64,
+    /// The disk that a session's pod asks its node for; empty: none
+    #[arg(long, value_name = "SIZE", default_value = "256Mi", value_parser = size)]
+    pub browser_storage_request: String,
+    /// The disk that a session's pod may fill before it is evicted; empty: no limit
+    #[arg(long, value_name = "SIZE", default_value = "2Gi", value_parser = size)]
+    pub browser_storage_limit: String,
     /// A seccomp profile below the nodes' seccomp directory that lets Chromium build its own sandbox [default: the runtime's]
     #[arg(long, value_name = "PATH")]
     pub seccomp_profile: Option<String>,
@@ -70,6 +76,14 @@ pub struct ControllerArgs {
     /// For how long a leader leads without renewing
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = lease)]
     pub lease_duration: u64,
+}
+
+/// Bytes as Kubernetes writes them, or nothing.
+fn size(text: &str) -> Result<String, String> {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let number = text.strip_suffix(unit).unwrap_or_default();
+    let known = ["", "k", "M", "G", "T", "Ki", "Mi", "Gi", "Ti"].contains(&unit) && number.parse::<f64>().is_ok_and(|n| n > 0.0);
+    if known || text.is_empty() { Ok(text.to_owned()) } else { Err("must be bytes such as 512Mi or 2Gi, or empty".to_owned()) }
 }
 
 fn lease(text: &str) -> Result<u64, String> {
@@ -109,10 +123,14 @@ pub struct Settings {
 }
 
 /// How session pods are made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSettings {
     /// Their image.
     pub image: String,
+    /// The disk they ask for.
+    pub storage_request: Option<String>,
+    /// The disk they may fill.
+    pub storage_limit: Option<String>,
     /// A seccomp profile of the nodes; absent: the runtime's.
     pub seccomp_profile: Option<String>,
     /// Whether a browser may run without a sandbox.
@@ -125,6 +143,7 @@ impl Settings {
     /// # Errors
     /// When they contradict each other.
     pub fn new(args: &ControllerArgs, identity: String) -> Result<Self, FloorAboveCap> {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let whole = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
         Ok(Self {
             limits: WaitLimits::new(args.attention_timeout, args.min_attention_wait)?,
@@ -138,6 +157,8 @@ impl Settings {
             watch_namespace: args.watch_namespace.clone(),
             pods: PodSettings {
                 image: args.browser_image.clone(),
+                storage_request: some(&args.browser_storage_request),
+                storage_limit: some(&args.browser_storage_limit),
                 seccomp_profile: args.seccomp_profile.clone(),
                 allow_no_sandbox: args.allow_no_sandbox,
             },
@@ -184,6 +205,8 @@ mod tests {
             ["--idleTimeout", "59"],
             ["--lease-duration", "1s"],
             ["--admin-listen", "nowhere"],
+            ["--browser-storage-limit", "2GB"],
+            ["--browser-storage-request", "0"],
         ] {
             let error = parse(&args).expect_err("wrong").to_string();
             assert!(error.contains(args[0]) && error.contains(args[1]), "{error}");

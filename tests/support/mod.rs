@@ -10,11 +10,13 @@
 #![allow(clippy::disallowed_methods, clippy::print_stderr, clippy::struct_excessive_bools)]
 
 mod control_plane;
+mod helm;
 mod poll;
 mod processes;
 mod up;
 
 pub use control_plane::{ControlPlane, Options, succeeded};
+pub use helm::helm;
 pub use poll::{eventually, poll_until};
 pub use processes::{Beckon, free_port};
 pub use up::{Up, xtask};

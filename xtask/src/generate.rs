@@ -102,7 +102,7 @@ fn definitions(folder: &Path, text: &str) -> Result<()> {
 
 /// The names of the settings, for the chart's arguments.
 fn settings_file() -> String {
-    let lines = SETTINGS.iter().map(|setting| {
+    let lines = SETTINGS.iter().filter(|setting| setting.in_chart()).map(|setting| {
         let roles: Vec<_> = setting.roles.iter().map(|role| format!("{role:?}").to_lowercase()).collect();
         format!("- {{key: {}, flag: {}, roles: [{}]}}\n", setting.key, setting.flag, roles.join(", "))
     });

@@ -19,7 +19,7 @@ fn settings() -> Settings {
         start_timeout: 300,
         namespace: "beckon-system".into(),
         watch_namespace: None,
-        pods: crate::controller::PodSettings { image: "i".into(), seccomp_profile: None, allow_no_sandbox: false },
+        pods: crate::controller::PodSettings::default(),
         lease_duration: 15,
         identity: "me".into(),
     }

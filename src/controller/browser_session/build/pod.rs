@@ -56,7 +56,11 @@ pub fn build(session: &BrowserSession, settings: &PodSettings) -> Pod {
                 ..PodSecurityContext::default()
             }),
             volumes: Some(vec![
-                Volume { name: "tmp".into(), empty_dir: Some(EmptyDirVolumeSource::default()), ..Volume::default() },
+                Volume {
+                    name: "tmp".into(),
+                    empty_dir: Some(EmptyDirVolumeSource { medium: None, size_limit: settings.storage_limit.clone().map(Quantity) }),
+                    ..Volume::default()
+                },
                 Volume {
                     name: "shm".into(),
                     // The runtime's own 64 MiB are too few for a large page. Counts to the container's memory.
@@ -109,7 +113,7 @@ fn browser(session: &BrowserSession, settings: &PodSettings) -> Container {
             env("HOME", "/tmp"),
         ]),
         ports: Some(vec![ContainerPort { name: Some("driver".into()), container_port: i32::from(PORT), ..ContainerPort::default() }]),
-        resources: Some(resources(&session.spec)),
+        resources: Some(resources(&session.spec, settings)),
         startup_probe: Some(probe(1, 2, 120)),
         readiness_probe: Some(probe(2, 3, 2)),
         liveness_probe: Some(probe(5, 3, 3)),
@@ -168,21 +172,21 @@ fn clamped(viewport: Viewport) -> Viewport {
     Viewport { width: viewport.width.clamp(320, 2560), height: viewport.height.clamp(240, 1600) }
 }
 
-fn resources(spec: &BrowserSessionSpec) -> ResourceRequirements {
+fn resources(spec: &BrowserSessionSpec, settings: &PodSettings) -> ResourceRequirements {
     let Resources { cpu_request, cpu_limit, memory_request, memory_limit } = spec.resources.clone().unwrap_or_default();
     let (cpu, memory) = match spec.browser {
         Browser::Chromium => (("500m", "2"), ("512Mi", "1536Mi")),
         Browser::HeadlessShell => (("250m", "2"), ("300Mi", "1Gi")),
     };
-    let map = |cpu: Option<String>, memory: Option<String>, (least_cpu, least_memory): (&str, &str)| {
-        Some(BTreeMap::from([
-            ("cpu".to_owned(), Quantity(cpu.unwrap_or_else(|| least_cpu.to_owned()))),
-            ("memory".to_owned(), Quantity(memory.unwrap_or_else(|| least_memory.to_owned()))),
-        ]))
+    let map = |cpu: String, memory: String, storage: &Option<String>| {
+        let storage = storage.clone().map(|size| ("ephemeral-storage", size));
+        let all = [("cpu", cpu), ("memory", memory)].into_iter().chain(storage);
+        Some(all.map(|(name, quantity)| (name.to_owned(), Quantity(quantity))).collect())
     };
+    let or = |named: Option<String>, flavours: &str| named.unwrap_or_else(|| flavours.to_owned());
     ResourceRequirements {
-        requests: map(cpu_request, memory_request, (cpu.0, memory.0)),
-        limits: map(cpu_limit, memory_limit, (cpu.1, memory.1)),
+        requests: map(or(cpu_request, cpu.0), or(memory_request, memory.0), &settings.storage_request),
+        limits: map(or(cpu_limit, cpu.1), or(memory_limit, memory.1), &settings.storage_limit),
         ..ResourceRequirements::default()
     }
 }

@@ -8,7 +8,7 @@ fn session(spec: BrowserSessionSpec) -> BrowserSession {
 }
 
 fn settings() -> PodSettings {
-    PodSettings { image: "browser:1".into(), seccomp_profile: None, allow_no_sandbox: false }
+    PodSettings { image: "browser:1".into(), storage_limit: Some("2Gi".into()), ..PodSettings::default() }
 }
 
 fn container(pod: &Pod) -> &Container {
@@ -88,4 +88,19 @@ fn a_profile_of_the_nodes_is_used_where_there_is_one() {
         Some(("Localhost", Some("beckon/chromium.json")))
     );
     assert!(container(&pod).args.as_ref().is_some_and(|args| args.contains(&"--allow-no-sandbox".to_owned())));
+}
+
+#[test]
+fn the_disk_is_bounded_unless_nobody_wants_that() {
+    let storage = |settings: &PodSettings| {
+        let pod = build(&session(BrowserSessionSpec::default()), settings);
+        let resources = container(&pod).resources.clone().unwrap_or_default();
+        let of = |map: Option<BTreeMap<String, Quantity>>| map.unwrap_or_default().get("ephemeral-storage").map(|q| q.0.clone());
+        let tmp = pod.spec.and_then(|spec| spec.volumes?.into_iter().find(|volume| volume.name == "tmp")?.empty_dir?.size_limit);
+        (of(resources.requests), of(resources.limits), tmp.map(|q| q.0))
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let both = PodSettings { storage_request: some("1Gi"), storage_limit: some("3Gi"), ..settings() };
+    assert_eq!(storage(&both), (some("1Gi"), some("3Gi"), some("3Gi")));
+    assert_eq!(storage(&PodSettings::default()), (None, None, None));
 }
