@@ -34,6 +34,7 @@ mod canary;
 mod outcomes;
 mod races;
 mod roles;
+mod samples;
 mod sessions;
 mod speaking;
 mod stamps;
