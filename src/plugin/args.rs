@@ -178,15 +178,16 @@ pub(super) struct OpenArgs {
     /// The dashboard's address; absent: a port of this machine is forwarded to the Service. https, or http on this machine
     #[arg(long, value_name = "URL", env = "BECKON_GATEWAY")]
     pub gateway: Option<String>,
-    /// The gateway's Service, to forward to
-    #[arg(long, value_name = "NAME", default_value = "beckon-gateway", conflicts_with = "gateway")]
+    /// The Service of the installation, to forward to: the name of its Helm release, or RELEASE-beckon where the release's name has no
+    /// "beckon" in it
+    #[arg(long, value_name = "NAME", default_value = "beckon", conflicts_with = "gateway")]
     pub service: String,
     /// The Service's namespace
     #[arg(long, value_name = "NAMESPACE", default_value = "beckon-system", conflicts_with = "gateway")]
     pub service_namespace: String,
-    /// The Service's port
-    #[arg(long, value_name = "PORT", default_value_t = 8080, conflicts_with = "gateway")]
-    pub service_port: u16,
+    /// The Service's port, by name or number
+    #[arg(long, value_name = "PORT", default_value = "http", conflicts_with = "gateway")]
+    pub service_port: String,
     /// Only print the address; start no browser
     #[arg(long)]
     pub print: bool,

@@ -166,7 +166,7 @@ async fn forward(cluster: &Cluster, args: &OpenArgs) -> Result<(Url, Child), Err
                 return Ok(port);
             }
         }
-        Err(failed("it ended; see above".into()))
+        Err(failed("it ended; see above. Name the Service with --service and --service-namespace, or the dashboard with --gateway".into()))
     };
     let port = tokio::time::timeout(PATIENCE, port).await.map_err(|_| failed("it did not start in time".into()))??;
     // Its later lines, one for each connection, are of no interest, but the pipe must not fill.
