@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Which parts.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +26,9 @@ pub const BINDINGS: &[(&str, &str)] = &[
     ("beckon:agents", "beckon-agent"),
 ];
 
+/// How long the API server may take to serve new kinds.
+const SERVED: Duration = Duration::from_secs(30);
+
 /// Installs the kinds as `beckon` itself prints them and the rest from `config/`, and waits until the kinds are served. Doing it
 /// again changes nothing. Whether the server stamps names, which decides about the policies that do.
 pub fn install(beckon: &Path, kubectl: &dyn Fn() -> Command, what: &What) -> Result<bool> {
@@ -42,7 +46,30 @@ pub fn install(beckon: &Path, kubectl: &dyn Fn() -> Command, what: &What) -> Res
             .args(["attentionrequests.beckon.dev", "browsersessions.beckon.dev"]),
     )
     .context("waiting for the kinds")?;
+    wait_for_creates(kubectl)?;
     Ok(stamps)
+}
+
+/// For two seconds after a kind is established the API server takes no new objects of it: other API servers may not know it yet.
+fn wait_for_creates(kubectl: &dyn Fn() -> Command) -> Result<()> {
+    let deadline = Instant::now() + SERVED;
+    for kind in ["AttentionRequest", "BrowserSession"] {
+        let object =
+            json!({"apiVersion": "beckon.dev/v1alpha1", "kind": kind, "metadata": {"name": "probe", "namespace": "default"}}).to_string();
+        loop {
+            let mut command = kubectl();
+            command.args(["create", "--dry-run=server", "--validate=false", "--output=name", "--filename=-"]);
+            match feed(command, object.as_bytes()) {
+                Err(error) if error.to_string().contains("ServiceUnavailable") && Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+                Err(error) if error.to_string().contains("ServiceUnavailable") => return Err(error).context("waiting for the kinds"),
+                // That it is refused for what it lacks is an answer.
+                Ok(_) | Err(_) => break,
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether the API server can fill in who writes, as those of Kubernetes 1.36 and later do.
