@@ -163,6 +163,29 @@ fn bad_values_are_refused_by_name() {
     }
 }
 
+/// The lines that people are told to type, but rendered.
+#[test]
+fn the_documented_lines_are_understood() {
+    let mut seen = 0;
+    for page in ["README.md", "docs/platform.md"] {
+        let text = fs::read_to_string(repository().join(page)).unwrap().replace("\\\n", "");
+        for line in text.lines().filter(|line| line.starts_with("helm install") || line.starts_with("helm upgrade")) {
+            let line = line.replace("$REGISTRY", "registry.example.com/beckon");
+            let words: Vec<_> = line.split_whitespace().skip(2).collect();
+            // What only an upgrade knows.
+            let words = words.into_iter().filter(|word| !["--wait", "--reset-then-reuse-values"].contains(word));
+            let args: Vec<_> = std::iter::once("template").chain(words).collect();
+            let rendered = String::from_utf8(succeeded(helm(&args))).unwrap();
+            if line.contains("registry.example.com") {
+                assert!(rendered.contains("image: registry.example.com/beckon/beckon:0.1.0"), "{line}");
+                assert!(rendered.contains("--browser-image=registry.example.com/beckon/beckon-browser:0.1.0"), "{line}");
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen >= 4, "{seen} lines");
+}
+
 /// A release that keeps its values knows nothing of what a later chart added.
 #[test]
 fn values_of_an_earlier_chart_are_enough() {
