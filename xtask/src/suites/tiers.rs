@@ -78,7 +78,7 @@ impl Tier {
             Self::Browser => &["browser", "driver"],
             Self::Mcp => &["mcp", "gateway", "rest"],
             Self::Dashboard => &["dashboard", "live"],
-            Self::Journey => &["journey", "up"],
+            Self::Journey => &["journey", "up", "install"],
         }
     }
 
@@ -117,6 +117,7 @@ mod tests {
             ("admission_requests", Tier::Admission),
             ("controller_leader", Tier::Controller),
             ("journey", Tier::Journey),
+            ("install", Tier::Journey),
             ("architecture", Tier::Unit),
             ("domain_properties", Tier::Unit),
         ] {
