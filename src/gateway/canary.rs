@@ -4,6 +4,7 @@
 use super::metrics::GatewayMetrics;
 use crate::api::v1alpha1::{AttentionRequest, AttentionRequestSpec, Mode, Principal};
 use crate::domain::canary::{Enforcement, FORGED_REQUESTER, NAME, Reply, Trust, classify};
+use crate::k8s::watch;
 use crate::runtime::clock;
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
@@ -11,7 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -72,6 +73,11 @@ impl Canary {
         self.metrics.identity_enforced.set(i64::from(all_good));
     }
 
+    /// Forgets the namespaces that have no requests any more.
+    pub fn keep_only(&self, there: &HashSet<String>) {
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner).retain(|namespace, _| there.contains(namespace));
+    }
+
     /// Whether the question is due.
     pub fn due(&self, namespace: &str) -> bool {
         self.with(namespace, |n| n.seen.ask_at(n.asked) <= clock::now())
@@ -81,9 +87,8 @@ impl Canary {
     pub async fn watch_policies(&self, stop: CancellationToken) {
         let policies: Api<ValidatingAdmissionPolicy> = Api::all(self.client.clone());
         let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.client.clone());
-        let config = watcher::Config::default;
-        let policies = watcher(policies, config()).default_backoff().map_ok(|event| changed(&event)).boxed();
-        let bindings = watcher(bindings, config()).default_backoff().map_ok(|event| changed(&event)).boxed();
+        let policies = watcher(policies, watch::config()).default_backoff().map_ok(|event| changed(&event)).boxed();
+        let bindings = watcher(bindings, watch::config()).default_backoff().map_ok(|event| changed(&event)).boxed();
         let mut events = futures::stream::select(policies, bindings);
         loop {
             let event = tokio::select! {

@@ -275,6 +275,9 @@ async fn run_canary(gateway: &Shared, stop: CancellationToken) {
             let requests = gateway.hub.requests.all();
             let mut namespaces: HashSet<String> = requests.iter().filter_map(|r| r.metadata.namespace.clone()).collect();
             namespaces.insert(gateway.settings.namespace.clone());
+            if gateway.hub.requests.is_complete() {
+                gateway.canary.keep_only(&namespaces);
+            }
             for namespace in namespaces.iter().filter(|namespace| gateway.canary.due(namespace)) {
                 gateway.canary.ask(namespace).await;
             }
