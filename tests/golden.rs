@@ -53,7 +53,7 @@ fn nothing_in_the_definitions_is_unbounded() {
             found.push(path.to_owned());
         }
         for (name, child) in node["properties"].as_object().into_iter().flatten() {
-            unbounded(child, &format!("{path}.{name}").trim_start_matches('.').to_owned(), found);
+            unbounded(child, format!("{path}.{name}").trim_start_matches('.'), found);
         }
         for (key, step) in [("items", "[]"), ("additionalProperties", "{}")] {
             if let Some(child) = node.get(key) {

@@ -256,6 +256,7 @@ fn params() -> PostParams {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::clock;
     use http::{Method, Request, Response};
     use http_body_util::BodyExt as _;
     use kube::client::Body;
@@ -282,7 +283,7 @@ mod tests {
 
     async fn leads_for(at_least: Duration, late: fn(u32) -> Duration) -> bool {
         let client = server(Arc::default(), late);
-        let candidate = Candidate::new(client, "default", "l", "me".into(), Duration::from_secs(1), Timestamp::now);
+        let candidate = Candidate::new(client, "default", "l", "me".into(), Duration::from_secs(1), clock::now);
         let leadership = candidate.lead(&CancellationToken::new()).await.expect("it leads");
         timeout(at_least, leadership.lost().cancelled()).await.is_err()
     }

@@ -32,8 +32,8 @@ pub struct Release {
 impl Release {
     /// Installs it with these values, and waits until all is ready.
     pub fn install(namespace: &'static str, values: &[&str], before: impl FnOnce(&ControlPlane)) -> Self {
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         static PLANE: OnceLock<ControlPlane> = OnceLock::new();
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let plane = PLANE.get_or_init(plane);
         // The namespaces are those of careful people.
         for name in [SYSTEM, namespace] {

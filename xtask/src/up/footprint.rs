@@ -40,10 +40,10 @@ impl Object {
     }
 
     fn manifest(&self) -> Value {
-        let mut metadata = json!({"name": self.name});
-        if let Some(namespace) = &self.namespace {
-            metadata["namespace"] = json!(namespace);
-        }
+        let metadata = match &self.namespace {
+            Some(namespace) => json!({"name": self.name, "namespace": namespace}),
+            None => json!({"name": self.name}),
+        };
         json!({"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata})
     }
 }
