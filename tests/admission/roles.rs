@@ -98,7 +98,7 @@ async fn the_two_accounts_are_exactly_what_their_roles_say() {
     let w = World::stamped().await;
     let both_status = [("beckon.dev/attentionrequests/status", "patch"), ("beckon.dev/browsersessions/status", "patch")];
     let mut table = vec![
-        (KINDS[0], "list watch create delete"),
+        (KINDS[0], "get list watch create delete"),
         (KINDS[1], "get list watch delete"),
         ("beckon.dev/browsersessions/finalizers", "update"),
         ("/pods", "get list watch create patch delete"),

@@ -17,6 +17,7 @@ const NOT_CALLED: &[(&str, &str, &str, &str)] = &[
         "beckon.dev/browsersessions/finalizers",
         "asked by OwnerReferencesPermissionEnforcement, which is on here",
     ),
+    ("beckon-controller", "get", "beckon.dev/attentionrequests", "a watch that tells nothing, as in the faults of the controller suite"),
     ("beckon-controller", "patch", "events.k8s.io/events", "an event that comes again within minutes"),
     ("beckon-controller", "get", "coordination.k8s.io/leases", "the end of an idle session, after a minute at the least"),
 ];
