@@ -158,9 +158,9 @@ pub async fn create(gateway: &Gateway, who: &Principal, mut spec: BrowserSession
 }
 
 /// Closes a session on behalf of somebody who may. Closing a closed one changes nothing.
-pub async fn close(gateway: &Gateway, who: &Principal, session: &BrowserSession, reason: Option<String>) -> Result<(), Failure> {
+pub async fn close(gateway: &Gateway, who: &Principal, session: &BrowserSession) -> Result<(), Failure> {
     const WHAT: &str = "the session could not be closed";
-    match write_close(gateway, who, session, reason).await {
+    match write_close(gateway, who, session, None).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(kube::Error::Api(status))) if status.code == 404 || (status.code == 422 && status.message.contains("already closed")) => {
             Ok(())

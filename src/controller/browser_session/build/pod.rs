@@ -117,7 +117,6 @@ fn browser(session: &BrowserSession, settings: &PodSettings) -> Container {
         startup_probe: Some(probe(1, 2, 120)),
         readiness_probe: Some(probe(2, 3, 2)),
         liveness_probe: Some(probe(5, 3, 3)),
-        termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
             read_only_root_filesystem: Some(true),

@@ -30,6 +30,15 @@ fn it_is_restricted() {
 }
 
 #[test]
+fn why_it_ended_is_told_by_the_browser_alone_and_never_by_its_log() {
+    // What is there goes into the agent's answer, and a log is not for agents.
+    let pod = build(&session(BrowserSessionSpec::default()), &settings());
+    for container in pod.spec.into_iter().flat_map(|spec| spec.containers) {
+        assert!(container.termination_message_policy.is_none_or(|policy| policy == "File"), "{}", container.name);
+    }
+}
+
+#[test]
 fn it_goes_with_its_session() {
     let pod = build(&session(BrowserSessionSpec::default()), &settings());
     let owners = pod.owner_references();

@@ -25,7 +25,7 @@ async fn run(call: &Call, args: Args) -> Result<Reply, Failure> {
     let id = string(&args, "session_id").unwrap_or_default();
     let session = sessions::find(&call.gateway, &call.who, id).await?;
     if sessions::ended(&session).is_none() {
-        sessions::close(&call.gateway, &call.who, &session, Some("Closed by its agent.".to_owned())).await?;
+        sessions::close(&call.gateway, &call.who, &session).await?;
     }
     Ok(json!({"session_id": id, "closed": true}).into())
 }
