@@ -99,6 +99,8 @@ reasons! {
         ServerRestarted,
         /// The gateway process that held the call had announced its end.
         ServerShutdown,
+        /// The session that it names is somebody else's.
+        ForeignSession,
         /// The session was closed.
         SessionClosed,
         /// Chromium or its pod was lost.

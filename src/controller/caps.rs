@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     fn candidate(uid: &str, accepted: bool) -> Candidate {
-        Candidate { uid: uid.into(), created: Timestamp::UNIX_EPOCH, session: None, accepted }
+        Candidate { uid: uid.into(), created: Timestamp::UNIX_EPOCH, session: None, requester: None, accepted }
     }
 
     fn entry(uid: &str, unseen_until: Instant) -> (String, Entry) {

@@ -75,6 +75,7 @@ pub fn unsettled(request: &AttentionRequest) -> Option<Unsettled> {
             uid: request.uid().unwrap_or_default(),
             created: request.creation_timestamp().map_or(k8s_openapi::jiff::Timestamp::MAX, |time| time.0),
             session: session.as_ref().map(|name| format!("{namespace}/{name}")),
+            requester: request.spec.requester.as_ref().map(|requester| requester.username.clone()),
             accepted: phase.is_some(),
         },
         decided: Outcome::decided(&request.spec).is_some(),

@@ -20,8 +20,10 @@ pub struct Candidate {
     pub uid: String,
     /// When it was created.
     pub created: Timestamp,
-    /// Its session, as `namespace/name/uid`; absent: it counts toward the total only.
+    /// Its session, as `namespace/name`; absent: it counts toward the total only.
     pub session: Option<String>,
+    /// Who asks.
+    pub requester: Option<String>,
     /// Whether it was accepted before.
     pub accepted: bool,
 }
@@ -37,7 +39,8 @@ pub enum Admission {
     TotalFull,
 }
 
-/// Decides about `uid` among all that are open or want to be.
+/// Decides about `uid` among all that are open or want to be. What somebody else wants of the same session takes no place of it
+/// before it is accepted: a session that is not theirs never lets it be.
 #[must_use]
 pub fn admit(candidates: &[Candidate], uid: &str, caps: Caps) -> Admission {
     let (accepted, mut waiting): (Vec<&Candidate>, Vec<&Candidate>) = candidates.iter().partition(|candidate| candidate.accepted);
@@ -49,7 +52,12 @@ pub fn admit(candidates: &[Candidate], uid: &str, caps: Caps) -> Admission {
         open.add(candidate);
     }
     waiting.sort_by(|a, b| (a.created, &a.uid).cmp(&(b.created, &b.uid)));
+    let asks = waiting.iter().find(|candidate| candidate.uid == uid).map(|candidate| (&candidate.session, &candidate.requester));
     for candidate in waiting {
+        if asks.is_some_and(|(session, requester)| session.is_some() && candidate.session == *session && candidate.requester != *requester)
+        {
+            continue;
+        }
         let admission = open.room(candidate);
         if candidate.uid == uid {
             return admission;
@@ -97,7 +105,7 @@ mod tests {
 
     fn candidate(n: i64, session: Option<&str>, accepted: bool) -> Candidate {
         let created = Timestamp::from_second(1000 + n / 10).expect("in range");
-        Candidate { uid: format!("u{n:04}"), created, session: session.map(str::to_owned), accepted }
+        Candidate { uid: format!("u{n:04}"), created, session: session.map(str::to_owned), requester: None, accepted }
     }
 
     #[test]
@@ -108,6 +116,17 @@ mod tests {
         assert_eq!(admit(&many, "u0256", SEED), Admission::TotalFull);
         assert_eq!(admit(&many, "u0000", SEED), Admission::Admitted, "never un-accepted");
         assert_eq!(admit(&many, "stranger", SEED), Admission::TotalFull);
+    }
+
+    #[test]
+    fn what_others_want_of_a_session_takes_no_place_of_its_owner() {
+        let of = |n, requester: &str, accepted| Candidate { requester: Some(requester.to_owned()), ..candidate(n, Some("s"), accepted) };
+        let mut all: Vec<_> = (0..9).map(|n| of(n, "mallory", false)).collect();
+        all.push(of(20, "agent", false));
+        assert_eq!(admit(&all, "u0020", SEED), Admission::Admitted);
+        let mut all: Vec<_> = (0..8).map(|n| of(n, "operator", true)).collect();
+        all.push(of(20, "agent", false));
+        assert_eq!(admit(&all, "u0020", SEED), Admission::SessionFull, "what is open counts, whoever asked");
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub const SERVER_SHUTDOWN: &str = "The server shut down while the attention requ
 pub const SESSION_CLOSED: &str = "The session was closed while the attention request was open.";
 /// Somebody else closed the session.
 pub const SESSION_CLOSED_BY_OPERATOR: &str = "The session was closed by an operator while the attention request was open.";
+/// Made with kubectl about a session of another.
+pub const FOREIGN_SESSION: &str = "The attention request names a session that belongs to somebody else. Name one of your own.";
 /// Chromium or its pod was lost.
 pub const SESSION_CRASHED: &str = "The session crashed while the attention request was open.";
 /// The session's lease or lifetime ended.

@@ -3,7 +3,7 @@
 use super::messages::why;
 use super::time::{after, round_up};
 use crate::api::conditions::ReadyReason;
-use crate::api::v1alpha1::{BrowserSessionSpec, PodStatus, SessionPhase};
+use crate::api::v1alpha1::{AttentionRequestSpec, BrowserSessionSpec, PodStatus, SessionPhase, Source};
 use k8s_openapi::jiff::Timestamp;
 
 /// A session's pod, as far as its life goes.
@@ -153,6 +153,14 @@ pub const fn ended(phase: Option<SessionPhase>) -> bool {
     matches!(phase, Some(SessionPhase::Closed | SessionPhase::Crashed | SessionPhase::Expired))
 }
 
+/// Whether a request is about a session that is not its requester's. The gateway has looked at those that it makes; one made
+/// with kubectl names what it likes, and must neither take a place of the owner's nor open the owner's browser to anybody.
+#[must_use]
+pub fn foreign(request: &AttentionRequestSpec, session: &BrowserSessionSpec) -> bool {
+    let parties = request.requester.as_ref().zip(session.owner.as_ref());
+    request.source == Source::Kubectl && parties.is_some_and(|(requester, owner)| !requester.is(owner))
+}
+
 /// Whether somebody other than the owner closed it; `None` when it was not closed.
 #[must_use]
 pub fn closed_by_other(spec: &BrowserSessionSpec) -> Option<bool> {
@@ -271,6 +279,20 @@ mod tests {
 
     fn closed() -> BrowserSessionSpec {
         BrowserSessionSpec { close: Some(Close { by: Some(Principal::named("agent")), reason: None }), ..Case::default().spec }
+    }
+
+    #[test]
+    fn a_request_made_with_kubectl_is_about_a_session_of_its_own() {
+        let session = BrowserSessionSpec { owner: Some(Principal::named("agent")), ..BrowserSessionSpec::default() };
+        for (requester, source, want) in [
+            ("agent", Source::Kubectl, false),
+            ("agent-2", Source::Kubectl, true),
+            ("agent-2", Source::Operator, false),
+            ("agent", Source::RequestAttention, false),
+        ] {
+            let request = AttentionRequestSpec { requester: Some(Principal::named(requester)), source, ..AttentionRequestSpec::default() };
+            assert_eq!(foreign(&request, &session), want, "{requester} {source:?}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::support::poll_until;
 use crate::world::{World, request_phase, settled_reason};
-use beckon::api::v1alpha1::{AttentionRequest, Phase};
+use beckon::api::v1alpha1::{AttentionRequest, AttentionRequestSpec, Phase, Principal, Source};
 use beckon::domain::messages;
 use futures::{StreamExt as _, stream};
 use kube::ResourceExt as _;
@@ -52,6 +52,30 @@ async fn a_sessions_ninth_is_refused_and_a_settled_one_makes_room() {
         let name = format!("b{n}");
         world.request(&name, Some("s-1"), |_| {}).await;
         world.opened(&name).await;
+    }
+    running.end().await;
+}
+
+/// Made with kubectl, a request may name any session; it takes none of the places of that session's owner.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_else_asks_of_a_session_is_refused_and_takes_no_place() {
+    let world = World::new("foreign").await;
+    world.session("s-1", |_| {}).await;
+    let foreign = |spec: &mut AttentionRequestSpec| {
+        spec.source = Source::Kubectl;
+        spec.requester = Some(Principal::named("agent-2"));
+    };
+    // All are there before a controller is, the foreign ones first.
+    for n in 0..9 {
+        world.request(&format!("f{n}"), Some("s-1"), foreign).await;
+    }
+    world.request("own", Some("s-1"), |spec| spec.source = Source::Kubectl).await;
+    let running = world.start(&[]);
+    world.opened("own").await;
+    for refused in decided(&world, 10).await.iter().filter(|request| request.name_any() != "own") {
+        let status = refused.status.as_ref().unwrap();
+        assert_eq!((status.phase, settled_reason(status).as_str()), (Some(Phase::Rejected), "ForeignSession"));
+        assert_eq!(status.message.as_deref(), Some(messages::FOREIGN_SESSION));
     }
     running.end().await;
 }

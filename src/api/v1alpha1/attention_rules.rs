@@ -270,7 +270,7 @@ const ANSWER: &[Rule] = &[
         "status.conditions.[]",
         ".reason",
         "unknown reason of Settled",
-        r"self.type != 'Settled' || self.reason in ['RateLimited', 'Answered', 'DeadlineExceeded', 'ClientCancelled', 'ClientGone', 'ServerRestarted', 'ServerShutdown', 'SessionClosed', 'SessionCrashed', 'SessionExpired', 'SessionEvicted', 'HandoverEnded', 'ConfirmedByUser', 'AgentResumed', 'IdentityNotEnforced', 'Deleted']",
+        r"self.type != 'Settled' || self.reason in ['RateLimited', 'Answered', 'DeadlineExceeded', 'ClientCancelled', 'ClientGone', 'ServerRestarted', 'ServerShutdown', 'ForeignSession', 'SessionClosed', 'SessionCrashed', 'SessionExpired', 'SessionEvicted', 'HandoverEnded', 'ConfirmedByUser', 'AgentResumed', 'IdentityNotEnforced', 'Deleted']",
     ),
 ];
 

@@ -102,11 +102,11 @@ async fn session(request: &AttentionRequest, context: &Context) -> SessionSeen {
     let ours = |session: &BrowserSession| reference.uid.is_none() || reference.uid == session.uid();
     let cached = context.stores.sessions.get(&ObjectRef::new(&reference.name).within(&namespace));
     if let Some(session) = cached.filter(|session| ours(session)) {
-        return judge(&session);
+        return judge(request, &session);
     }
     // The watch may lag behind: only a read that is not from it says that a session is gone.
     match call(context.api::<BrowserSession>(&namespace).get_opt(&reference.name)).await {
-        Ok(Some(session)) if ours(&session) => judge(&session),
+        Ok(Some(session)) if ours(&session) => judge(request, &session),
         Ok(Some(_) | None) => SessionSeen::Gone,
         Err(error) => {
             tracing::warn!(%error, "the session of a request could not be read");
@@ -115,7 +115,10 @@ async fn session(request: &AttentionRequest, context: &Context) -> SessionSeen {
     }
 }
 
-fn judge(seen: &BrowserSession) -> SessionSeen {
+fn judge(request: &AttentionRequest, seen: &BrowserSession) -> SessionSeen {
+    if session::foreign(&request.spec, &seen.spec) {
+        return SessionSeen::Foreign;
+    }
     let status = seen.status.as_ref();
     let phase = status.and_then(|status| status.phase);
     let by_other = session::closed_by_other(&seen.spec);

@@ -80,6 +80,7 @@ pub(super) fn settled(request: &AttentionRequest, outcome: &Outcome, at: Timesta
         | SettledReason::ClientGone
         | SettledReason::ServerRestarted
         | SettledReason::ServerShutdown
+        | SettledReason::ForeignSession
         | SettledReason::SessionClosed
         | SettledReason::SessionCrashed
         | SettledReason::SessionExpired

@@ -19,6 +19,8 @@ pub enum SessionSeen {
     Unknown,
     /// There is none of this name and uid, for sure.
     Gone,
+    /// It belongs to somebody else, and the gateway has not looked whether that may be.
+    Foreign,
     /// It lives.
     Alive {
         /// Its browser, once there is one.
@@ -46,6 +48,7 @@ impl SessionSeen {
     fn end(&self, raised: Option<&Incarnation>) -> Option<(Option<Timestamp>, Outcome)> {
         let rejected = |reason, message: String| Outcome::of(Phase::Rejected, reason, message);
         match self {
+            Self::Foreign => Some((None, rejected(SettledReason::ForeignSession, messages::FOREIGN_SESSION.into()))),
             Self::Gone => Some((None, rejected(SettledReason::SessionClosed, messages::SESSION_CLOSED.into()))),
             Self::Alive { incarnation, .. } if incarnation::lost(raised, incarnation.as_ref()) => {
                 Some((None, rejected(SettledReason::SessionCrashed, messages::session_crashed(Some(messages::why::REPLACED)))))
@@ -71,14 +74,14 @@ impl SessionSeen {
     fn hard_end(&self) -> Option<Timestamp> {
         match self {
             Self::Alive { ends, .. } => *ends,
-            Self::NotNamed | Self::Unknown | Self::Gone | Self::Ended { .. } => None,
+            Self::NotNamed | Self::Unknown | Self::Gone | Self::Foreign | Self::Ended { .. } => None,
         }
     }
 
     fn life(&self) -> Option<&Incarnation> {
         match self {
             Self::Alive { incarnation, .. } => incarnation.as_ref(),
-            Self::NotNamed | Self::Unknown | Self::Gone | Self::Ended { .. } => None,
+            Self::NotNamed | Self::Unknown | Self::Gone | Self::Foreign | Self::Ended { .. } => None,
         }
     }
 }

@@ -119,6 +119,7 @@ fn each_loss_says_which() {
         "The session was closed while the attention request was open.",
     );
     says(plan(SessionSeen::Gone), Phase::Rejected, SettledReason::SessionClosed, messages::SESSION_CLOSED);
+    says(plan(SessionSeen::Foreign), Phase::Rejected, SettledReason::ForeignSession, messages::FOREIGN_SESSION);
     let operator = SessionSeen::Ended { phase: SessionPhase::Closed, at: None, by_other: true, evicted: false, why: None };
     says(
         plan(operator),

@@ -2,6 +2,7 @@
 
 use super::keeper::{Basis, Held};
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession, Mode};
+use crate::domain::session::foreign;
 use crate::driver::{ControlGrant, ControlState, DriverErrorCode, ReleaseControl, RenewControl, TakeControl};
 use crate::gateway::MANAGER;
 use crate::gateway::auth::Principal;
@@ -85,7 +86,7 @@ pub async fn entitled(site: &Site, who: &Principal, session: &BrowserSession, re
     let of_it = request.spec.session_ref.as_ref().is_some_and(|named| {
         named.name == session.name_any() && named.uid.as_ref().is_none_or(|uid| Some(uid) == session.metadata.uid.as_ref())
     });
-    if !of_it {
+    if !of_it || foreign(&request.spec, &session.spec) {
         return Err(Problem::conflict("OTHER_SESSION", format!("the request {name} is not about this session")));
     }
     if request.spec.mode == Mode::Notify {
