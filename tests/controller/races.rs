@@ -11,13 +11,13 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 /// How many races there are; `BECKON_RACES` says otherwise. Each costs some 50 ms of CPU time, most of it in the API server.
-const RACES: usize = 1_000;
+const RACES: usize = 10_000;
 /// How many run at once.
 const AT_ONCE: usize = 192;
 
-/// Tries to decide; whether it was stored.
-async fn decide(world: &World, client: &Client, name: &str, spec: Value, at: Timestamp) -> bool {
-    let jitter = SignedDuration::from_millis(rand::random_range(-20..=20));
+/// Tries to decide, up to so many milliseconds after `at` or a little before; whether it was stored.
+async fn decide(world: &World, client: &Client, name: &str, spec: Value, (at, late): (Timestamp, i64)) -> bool {
+    let jitter = SignedDuration::from_millis(rand::random_range(-20..=late));
     let pause = at.checked_add(jitter).unwrap().duration_since(now());
     tokio::time::sleep(Duration::try_from(pause).unwrap_or_default()).await;
     match world.patch(client, name, spec).await {
@@ -39,7 +39,8 @@ async fn race(world: &World, second: &Client, told: &Told, n: usize) {
     world.request(&name, None, change).await;
     let deadline = told.open(&name).await;
     // The deadline is one of the contenders, or far away.
-    let at = if due { deadline } else { now() };
+    // It is recorded some time after it has passed, so that those who contend with it have to come late to lose at times.
+    let at = if due { (deadline, 250) } else { (now(), 20) };
     let resolve = json!({"resolution": {"outcome": "Resolved", "message": "yes"}});
     let reject = json!({"resolution": {"outcome": "Rejected", "message": "no"}});
     let cancel = json!({"cancel": {"by": {"username": "agent"}}});
