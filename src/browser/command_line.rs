@@ -41,7 +41,14 @@ const LEAN: &[&str] = &[
     "--password-store=basic",
     "--use-mock-keychain",
     "--no-service-autorun",
-    "--disable-features=OptimizationHints,MediaRouter,Translate,WebUIOmniboxPopup,DialMediaRouteProvider,AutofillServerCommunication,BackForwardCache,Prerender2",
+    "--disable-features=OptimizationHints,MediaRouter,Translate,WebUIOmniboxPopup,DialMediaRouteProvider,AutofillServerCommunication,BackForwardCache,Prerender2,WebPayments",
+];
+/// Windows of the browser itself that no picture shows. Some of them take all input away from the page until they are answered,
+/// which nobody can do: a page is not offered them, and falls back to what is in the page.
+const UNSEEN: &[&str] = &[
+    "--disable-blink-features=WebAuth,GetDisplayMedia,FedCm,WebIdentityDigitalCredentials,WebIdentityDigitalCredentialsCreation",
+    "--disable-hang-monitor",
+    "--disable-prompt-on-repost",
 ];
 /// A tab that nobody sees works on like one that somebody sees.
 const AWAKE: &[&str] =
@@ -85,7 +92,7 @@ pub fn arguments(args: &BrowserArgs, profile: &Path, sandbox: bool) -> Vec<OsStr
         Flavour::HeadlessShell => all.push("--headless".into()),
     }
     all.push("--remote-debugging-pipe".into());
-    all.extend(LEAN.iter().chain(AWAKE).map(Into::into));
+    all.extend(LEAN.iter().chain(UNSEEN).chain(AWAKE).map(Into::into));
     all.push(with("--user-data-dir=", profile.as_os_str().to_owned()));
     all.push(format!("--window-size={},{}", args.width, args.height).into());
     if !sandbox {

@@ -29,6 +29,10 @@
     const target = event.composedPath()[0];
     if (target instanceof Element) { cursor = shape(target); report(cursor); }
   }, { capture: true, passive: true });
+  // The browser itself would leave fullscreen, but a person's Escape reaches only the page.
+  addEventListener('keydown', (event) => {
+    if (event.isTrusted && event.key === 'Escape' && document.fullscreenElement) document.exitFullscreen().catch(() => {});
+  }, true);
   addEventListener('focusin', () => report(cursor), true);
   addEventListener('focusout', () => setTimeout(() => report(cursor)), true);
 })();

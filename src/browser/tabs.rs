@@ -414,6 +414,8 @@ fn frame_setup() -> Vec<(&'static str, Value)> {
         ("Runtime.enable", json!({})),
         ("Page.enable", json!({})),
         ("Runtime.addBinding", json!({ "name": BINDING, "executionContextName": WORLD })),
+        // A passkey that is asked for all the same asks nobody, instead of behind a window that takes all input away.
+        ("WebAuthn.enable", json!({ "enableUI": false })),
         ("Page.addScriptToEvaluateOnNewDocument", json!({ "worldName": WORLD, "source": SHIM, "runImmediately": true })),
         ("Target.setAutoAttach", json!({ "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": frames })),
         ("Runtime.runIfWaitingForDebugger", json!({})),

@@ -67,6 +67,7 @@ pub const METHODS: &[(&str, Class)] = &[
     ("Target.getTargetInfo", Read),
     ("Target.setAutoAttach", Change),
     ("Target.setDiscoverTargets", Change),
+    ("WebAuthn.enable", Change),
 ];
 
 /// Every event that the driver listens to.
@@ -126,6 +127,7 @@ mod tests {
         "Security",
         "Storage",
         "Target",
+        "WebAuthn",
     ];
 
     fn sources(folder: &Path, found: &mut Vec<String>) {

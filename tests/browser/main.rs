@@ -11,5 +11,6 @@ mod harness;
 mod input;
 mod lifecycle;
 mod live;
+mod native;
 mod pitfalls;
 mod site;

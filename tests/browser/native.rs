@@ -1,0 +1,119 @@
+//! What a browser shows outside of its page: a person sees only the page, and must be able to go on all the same.
+
+use crate::harness::{BOTH, Browser, SOON, Viewer, key, press};
+use crate::site::Site;
+use beckon::driver::LiveEvent;
+use serde_json::json;
+
+/// Asks for something at the press of a button, and tells whether it still hears another one.
+fn asking(what: &str) -> String {
+    format!(
+        "<body style='margin:0'><button style='position:absolute;left:0;top:0;width:100px;height:50px' onclick='ask()'>Ask</button>
+        <button style='position:absolute;left:0;top:100px;width:100px;height:50px' onclick='say(`heard`)'>Hear</button>
+        <script>const bytes = new Uint8Array(16), never = 600000; const ask = async () => {{
+          say('asked'); try {{ await ({what}); say('answer') }} catch (e) {{ say('answer ' + e.name) }} }}; say('ready')</script>"
+    )
+}
+
+async fn clicked(site: &Site, viewer: &mut Viewer, lease: &str, (x, y): (f64, f64), wanted: &str) {
+    viewer.input(lease, press(x, y)).await;
+    site.told_that(wanted).await;
+}
+
+/// A window of the browser itself that takes all input away would leave agent and person with a dead page.
+#[tokio::test]
+async fn prompts_that_nobody_sees_take_no_input_away() {
+    let asks = [
+        "navigator.credentials.get({ publicKey: { challenge: bytes, timeout: never } })",
+        "navigator.credentials.create({ publicKey: { challenge: bytes, rp: { name: 'x' }, timeout: never,
+            user: { id: bytes, name: 'n', displayName: 'd' }, pubKeyCredParams: [{ type: 'public-key', alg: -7 }] } })",
+        "navigator.mediaDevices.getDisplayMedia({ video: true })",
+        "new PaymentRequest([{ supportedMethods: 'secure-payment-confirmation' }],
+            { total: { label: 'x', amount: { currency: 'EUR', value: '1' } } }).show()",
+        "navigator.credentials.get({ identity: { mode: 'active', providers: [{ configURL: 'https://127.0.0.1:1/x', clientId: '1' }] } })",
+        "navigator.credentials.get({ digital: { requests: [{ protocol: 'openid4vp', data: {} }] } })",
+        "navigator.mediaDevices.getUserMedia({ video: true, audio: true })",
+        "new Promise((done, fail) => navigator.geolocation.getCurrentPosition(done, fail))",
+        "Notification.requestPermission()",
+        "navigator.clipboard.readText()",
+        "navigator.usb.requestDevice({ filters: [] })",
+        "navigator.serial.requestPort()",
+        "navigator.hid.requestDevice({ filters: [] })",
+        "showSaveFilePicker()",
+        "showDirectoryPicker()",
+        "print()",
+        "open('mailto:a@b.example', '_self')",
+        "open('zoommtg://x', '_self')",
+    ];
+    let paths: Vec<&'static str> = (0..asks.len()).map(|at| &*format!("/{at}").leak()).collect();
+    let pages: Vec<String> = asks.iter().map(|ask| asking(ask)).collect();
+    let site = Site::start(&paths.iter().copied().zip(pages.iter().map(String::as_str)).collect::<Vec<_>>()).await;
+    for flavour in BOTH {
+        let browser = Browser::start(flavour).await;
+        let mut viewer = browser.viewer().await;
+        for (path, what) in paths.iter().zip(asks) {
+            site.forget();
+            browser.tool("navigate", &json!({ "url": site.other_site(path) })).await.unwrap();
+            site.told_that("ready").await;
+            let lease = browser.hold("ann").await.lease;
+            clicked(&site, &mut viewer, &lease, (50.0, 25.0), "asked").await;
+            // What it shows comes a moment after it was asked for; a page that hears nothing tells nothing, however often.
+            for again in 0..4 {
+                site.forget();
+                viewer.input(&lease, press(50.0, 125.0)).await;
+                site.until(&format!("{flavour} {what} {again}"), |told| told.iter().any(|told| told == "heard")).await;
+                viewer.frame(std::time::Duration::from_millis(100)).await;
+            }
+            browser.release(&json!({ "lease": lease })).await.unwrap();
+            browser.snapshot().await;
+        }
+    }
+}
+
+/// What a link opens beside the page is what the person goes on with, whether or not it may reach its opener.
+#[tokio::test]
+async fn a_link_to_a_new_tab_is_followed() {
+    let links = "<title>links</title><body style='margin:0'>
+        <a target=_blank href=/next style='position:absolute;left:0;top:0;width:100px;height:50px'>Blank</a>
+        <a target=_blank rel='noopener noreferrer' href=/next style='position:absolute;left:0;top:100px;width:100px;height:50px'>Closed off</a>
+        <script>say('ready')</script>";
+    let site = Site::start(&[("/", links), ("/next", "<title>next</title><script>say('next')</script>")]).await;
+    for flavour in BOTH {
+        for y in [25.0, 125.0] {
+            site.forget();
+            let browser = Browser::at(flavour, &site.url("/")).await;
+            let mut viewer = browser.viewer().await;
+            let lease = browser.hold("ann").await.lease;
+            clicked(&site, &mut viewer, &lease, (50.0, y), "next").await;
+            viewer
+                .event("the new tab", |event| matches!(event, LiveEvent::Page { page, tabs } if page.title == "next" && tabs.len() == 2))
+                .await;
+            assert!(browser.viewer().await.frame(SOON).await.is_some(), "{flavour}");
+        }
+    }
+}
+
+/// In a browser the window listens to Escape; here nobody but the page hears it.
+#[tokio::test]
+async fn escape_leaves_fullscreen() {
+    let page = "<body style='margin:0'><button style='position:absolute;left:0;top:0;width:100px;height:50px'
+        onclick='document.documentElement.requestFullscreen()'>Full</button><script>
+        document.addEventListener('fullscreenchange', () => say('full ' + !!document.fullscreenElement));
+        addEventListener('resize', () => say(`size ${innerWidth}x${innerHeight}`)); say('ready')</script>";
+    let site = Site::start(&[("/", page)]).await;
+    for flavour in BOTH {
+        site.forget();
+        let browser = Browser::at(flavour, &site.url("/")).await;
+        let mut viewer = browser.viewer().await;
+        let lease = browser.hold("ann").await.lease;
+        clicked(&site, &mut viewer, &lease, (50.0, 25.0), "full true").await;
+        viewer.input(&lease, key("Escape", "Escape", 0, false)).await;
+        site.told_that("full false").await;
+        viewer.input(&lease, json!([{ "kind": "move", "x": 200, "y": 200, "buttons": 0, "modifiers": 0 }])).await;
+        let deadline = std::time::Instant::now() + SOON;
+        while viewer.frame(SOON).await.is_none_or(|(width, height, _)| (width, height) != (1280, 800)) {
+            assert!(std::time::Instant::now() < deadline, "{flavour}: the size of before does not come back: {:?}", site.told());
+            viewer.input(&lease, key("a", "KeyA", 0, false)).await;
+        }
+    }
+}
