@@ -12,6 +12,7 @@ mod input;
 mod keys;
 mod launch;
 mod live;
+mod notice;
 mod process;
 mod sandbox;
 mod server;

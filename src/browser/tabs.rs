@@ -5,6 +5,7 @@
 
 use super::cdp::{Cdp, Event, Frame, Session, Sink};
 use super::drag::{self, Begun};
+use super::notice::Notice;
 use super::snapshot::References;
 use super::tab::{Facts, Pointer, Tab};
 use crate::api::v1alpha1::Viewport;
@@ -15,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::timeout;
 
 /// The isolated world of our script in every page.
@@ -24,6 +25,10 @@ const BINDING: &str = "__beckon";
 const SHIM: &str = include_str!("shim.js");
 /// What the page says in a dialog is cut to this many characters.
 const LONGEST_DIALOG: usize = 4000;
+/// Tabs of a session. A page can open more of them than any machine has room for.
+const MOST_TABS: usize = 32;
+/// Notices that a slow viewer may be behind.
+const NOTICES_QUEUE: usize = 16;
 /// Drags that wait for the hands. A page has one at a time.
 const DRAGS_QUEUE: usize = 8;
 /// How long the browser may take to tell a title.
@@ -55,6 +60,8 @@ pub struct Tabs {
     pub active: watch::Sender<Option<Arc<Tab>>>,
     /// Grows with every change of what [`Tabs::list`] says.
     pub version: watch::Sender<u64>,
+    /// What happened beside the page.
+    pub notices: broadcast::Sender<Notice>,
     /// Drags that began, for the hands.
     drags: mpsc::Sender<Begun>,
     begun: Mutex<Option<mpsc::Receiver<Begun>>>,
@@ -66,6 +73,7 @@ impl Tabs {
     pub fn new(size: Viewport) -> Self {
         let (drags, begun) = mpsc::channel(DRAGS_QUEUE);
         Self {
+            notices: broadcast::Sender::new(NOTICES_QUEUE),
             drags,
             begun: Mutex::new(Some(begun)),
             state: Mutex::new(State { size, ..State::default() }),
@@ -81,7 +89,7 @@ impl Tabs {
     /// When Chromium refuses.
     pub async fn watch(cdp: &Cdp) -> Result<(), super::cdp::CdpError> {
         let only_pages = json!([{ "type": "page", "exclude": false }, { "exclude": true }]);
-        cdp.call::<Value>("Browser.setDownloadBehavior", json!({ "behavior": "deny", "eventsEnabled": false })).await?;
+        cdp.call::<Value>("Browser.setDownloadBehavior", json!({ "behavior": "deny", "eventsEnabled": true })).await?;
         cdp.call::<Value>("Target.setDiscoverTargets", json!({ "discover": true, "filter": only_pages })).await?;
         let attach = json!({ "autoAttach": true, "waitForDebuggerOnStart": true, "flatten": true, "filter": only_pages });
         cdp.call::<Value>("Target.setAutoAttach", attach).await?;
@@ -200,6 +208,11 @@ impl Tabs {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Nobody may be there to hear it.
+    fn tell(&self, notice: Notice) {
+        drop(self.notices.send(notice));
+    }
+
     fn changed(&self) {
         self.version.send_modify(|version| *version = version.wrapping_add(1));
     }
@@ -235,6 +248,10 @@ impl Tabs {
     }
 
     fn attached_page(&self, session: Session, info: TargetInfo) {
+        if self.state().tabs.len() >= MOST_TABS {
+            drop(session.cdp().fire("Target.closeTarget", &json!({ "targetId": info.target_id })));
+            return self.tell(Notice::tab(MOST_TABS));
+        }
         begin(&session, &page_setup());
         let facts = Facts { url: info.url, title: info.title, crashed: false };
         let tab = Arc::new(Tab::new(info.target_id, session, info.opener_id, facts, References::new(self.numbers.clone())));
@@ -296,6 +313,11 @@ impl Sink for Tabs {
             "Target.targetInfoChanged" => {
                 if let Some(Changed { target_info: info }) = event.params() {
                     self.learn(info);
+                }
+            }
+            "Browser.downloadWillBegin" => {
+                if let Some(download) = event.params::<Download>() {
+                    self.tell(Notice::download(&download.suggested_filename));
                 }
             }
             "Input.dragIntercepted" => self.dragged(event.session, event),
@@ -496,6 +518,12 @@ struct Lifecycle {
     frame_id: String,
     loader_id: String,
     name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Download {
+    suggested_filename: String,
 }
 
 #[derive(Deserialize)]

@@ -72,6 +72,7 @@ pub const METHODS: &[(&str, Class)] = &[
 
 /// Every event that the driver listens to.
 pub const EVENTS: &[&str] = &[
+    "Browser.downloadWillBegin",
     "Input.dragIntercepted",
     "Inspector.targetCrashed",
     "Inspector.targetReloadedAfterCrash",

@@ -78,6 +78,13 @@ pub enum LiveEvent {
         /// For a person.
         message: String,
     },
+    /// Something happened beside the page; told once.
+    Notice {
+        /// `DOWNLOAD_REFUSED` or `TAB_REFUSED`.
+        code: String,
+        /// For a person.
+        message: String,
+    },
     /// Why there is no picture: `crashed`, `busy`, `starting`.
     NoPicture {
         /// The word.

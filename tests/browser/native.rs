@@ -117,3 +117,37 @@ async fn escape_leaves_fullscreen() {
         }
     }
 }
+
+/// A download is refused, and everybody knows why nothing happens.
+#[tokio::test]
+async fn a_refused_download_is_told_to_person_and_agent() {
+    let page = "<body style='margin:0'><a href=/download style='position:absolute;left:0;top:0;width:100px;height:50px'>Get</a>
+        <script>say('ready')</script>";
+    let site = Site::start(&[("/", page)]).await;
+    for flavour in BOTH {
+        let browser = Browser::at(flavour, &site.url("/")).await;
+        let mut viewer = browser.viewer().await;
+        let told = |event: &LiveEvent| matches!(event, LiveEvent::Notice { code, message } if code == "DOWNLOAD_REFUSED" && message.contains("x.bin"));
+        let reply = browser.click("Get").await;
+        assert!(reply.result["notice"].as_str().unwrap().contains("x.bin"), "{flavour}: {reply:?}");
+        viewer.event("what the agent did", told).await;
+        let lease = browser.hold("ann").await.lease;
+        viewer.input(&lease, press(50.0, 25.0)).await;
+        viewer.event("what the person did", told).await;
+    }
+}
+
+/// The old headless mode blocks no popups: a page could open them until the machine has no memory left.
+#[tokio::test]
+async fn a_flood_of_tabs_is_bounded() {
+    let page = "<title>flood</title><button onclick='for (let i = 0; i < 60; i += 1) open(`/next`); say(`flooded`)'>Flood</button>";
+    let site = Site::start(&[("/", page), ("/next", "<title>next</title>")]).await;
+    let browser = Browser::at(crate::harness::SHELL, &site.url("/")).await;
+    let mut viewer = browser.viewer().await;
+    browser.click("Flood").await;
+    site.told_that("flooded").await;
+    viewer.event("that it was too much", |event| matches!(event, LiveEvent::Notice { code, .. } if code == "TAB_REFUSED")).await;
+    let state = browser.until("the others are gone", |state| state.page.title == "next" && state.tabs.len() == 32).await;
+    assert_eq!(state.tabs.iter().filter(|tab| tab.active).count(), 1);
+    assert!(browser.snapshot().await.len() < 1000, "and it goes on");
+}

@@ -160,6 +160,7 @@ impl Writer {
         let mut active = driver.tabs.active.subscribe();
         let mut no_picture = live.no_picture.subscribe();
         let mut shown = live.shown.subscribe();
+        let mut notices = driver.tabs.notices.subscribe();
         control.mark_changed();
         version.mark_changed();
         active.mark_changed();
@@ -213,6 +214,9 @@ impl Writer {
                     }
                     None => return,
                 },
+                Ok(notice) = notices.recv() => {
+                    self.tell(&LiveEvent::Notice { code: notice.code.to_owned(), message: notice.message }).await
+                }
                 _ = no_picture.changed() => {
                     let why = *no_picture.borrow_and_update();
                     match why {

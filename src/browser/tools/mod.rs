@@ -144,6 +144,7 @@ pub async fn run(driver: &Arc<Driver>, tool: &str, body: &[u8]) -> Result<ToolRe
 async fn act(driver: &Arc<Driver>, tool: &str, class: Class, body: &[u8]) -> Result<ToolReply, Refused> {
     let action = driver.control.admit_tool(class)?;
     let since = driver.control.look();
+    let mut notices = driver.tabs.notices.subscribe();
     let tab = driver.tabs.active_tab().ok_or_else(|| Refused::new(DriverErrorCode::NotFound, "No tab is open."))?;
     let context = Context { tab, tabs: driver.tabs.clone(), control: driver.control.clone() };
     if class == Class::Change {
@@ -183,8 +184,16 @@ async fn act(driver: &Arc<Driver>, tool: &str, class: Class, body: &[u8]) -> Res
     let tab = driver.tabs.active_tab().unwrap_or(context.tab);
     driver.tabs.refresh(&tab).await;
     let control = driver.control.now();
+    let mut result = outcome.result;
+    // What the action caused beside the page; the newest will do.
+    if class == Class::Change
+        && let Some(notice) = std::iter::from_fn(|| notices.try_recv().ok()).last()
+        && let Some(result) = result.as_object_mut()
+    {
+        result.insert("notice".to_owned(), notice.message.into());
+    }
     Ok(ToolReply {
-        result: outcome.result,
+        result,
         image: outcome.image,
         page: tab.page(),
         dialog: tab.dialog.borrow().clone(),

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// Refusals are told one by one, up to this many.
-const REFUSALS: usize = 8;
+/// Refusals and notices are told one by one, up to this many.
+const WORDS: usize = 8;
 
 /// One viewer's outbox.
 #[derive(Default)]
@@ -25,7 +25,7 @@ struct Slots {
     dialog: Option<LiveEvent>,
     pointer: Option<LiveEvent>,
     no_picture: Option<LiveEvent>,
-    refused: VecDeque<LiveEvent>,
+    words: VecDeque<LiveEvent>,
     frame: Option<Bytes>,
 }
 
@@ -59,11 +59,11 @@ impl Outbox {
                 slots.no_picture = Some(event);
                 slots.frame = None;
             }
-            LiveEvent::Refused { .. } => {
-                if slots.refused.len() == REFUSALS {
-                    slots.refused.pop_front();
+            LiveEvent::Refused { .. } | LiveEvent::Notice { .. } => {
+                if slots.words.len() == WORDS {
+                    slots.words.pop_front();
                 }
-                slots.refused.push_back(event);
+                slots.words.push_back(event);
             }
         });
     }
@@ -88,7 +88,7 @@ impl Outbox {
         let event = (slots.control.take())
             .or_else(|| slots.page.take())
             .or_else(|| slots.dialog.take())
-            .or_else(|| slots.refused.pop_front())
+            .or_else(|| slots.words.pop_front())
             .or_else(|| slots.no_picture.take())
             .or_else(|| slots.pointer.take());
         match event {
@@ -120,7 +120,7 @@ mod tests {
             outbox.event(LiveEvent::Refused { code: n.to_string(), message: String::new() });
         }
         let got = drain(&outbox);
-        assert_eq!(got.len(), 1 + REFUSALS + 1);
+        assert_eq!(got.len(), 1 + WORDS + 1);
         assert!(matches!(got.first(), Some(Outgoing::Event(text)) if text.contains("9999")));
         assert_eq!(got.last(), Some(&Outgoing::Frame(Bytes::from(9_999_i64.to_be_bytes().to_vec()))));
     }
