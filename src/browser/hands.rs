@@ -10,6 +10,7 @@ use super::control::Control;
 use super::drag::{self, Begun, Data};
 use super::input::{self, Action, Held, Send};
 use super::live::Live;
+use super::picker::Picked;
 use super::tab::Tab;
 use super::tabs::Tabs;
 use crate::driver::{InputEvent, LiveEvent};
@@ -24,6 +25,8 @@ use tokio_util::sync::CancellationToken;
 const QUEUE: usize = 256;
 /// A page that is busy for longer gets the next one all the same: during a drag a move is answered late or never.
 const UNDER_WAY: Duration = Duration::from_millis(50);
+/// Bytes of the value of a picker.
+const LONGEST_PICK: usize = 256;
 /// How long a drop is waited for.
 const DROP_LIMIT: Duration = Duration::from_secs(1);
 
@@ -43,6 +46,8 @@ pub enum Deed {
     Input(Vec<InputEvent>),
     /// An answer to the open dialog.
     Dialog(bool, Option<String>),
+    /// An answer to the open picker.
+    Pick(u32, Option<String>),
     /// Another tab.
     Tab(String),
     /// The viewer of that lease has gone.
@@ -142,7 +147,8 @@ impl Hands {
                     return refuse("BAD_MESSAGE", what);
                 }
             }
-            Deed::Dialog(..) | Deed::Tab(_) => {}
+            Deed::Pick(_, Some(value)) if value.len() > LONGEST_PICK => return refuse("BAD_MESSAGE", "value: is too long"),
+            Deed::Dialog(..) | Deed::Pick(..) | Deed::Tab(_) => {}
         }
         if ask.lease.is_empty() {
             return refuse("NO_LEASE", "Take control first.");
@@ -158,12 +164,16 @@ impl Hands {
                 }
                 self.live.acted();
             }
-            Deed::Dialog(..) | Deed::Tab(_) if self.control.admit_input(&ask.lease).is_err() => {
+            Deed::Dialog(..) | Deed::Pick(..) | Deed::Tab(_) if self.control.admit_input(&ask.lease).is_err() => {
                 refuse("LEASE_ENDED", "Control has ended; nothing reached the page.");
             }
             Deed::Dialog(accept, text) => {
                 self.live.acted();
                 self.answer(accept, text);
+            }
+            Deed::Pick(id, value) => {
+                self.live.acted();
+                self.pick(id, value, ask.back);
             }
             Deed::Tab(id) => {
                 self.let_go();
@@ -336,6 +346,27 @@ impl Hands {
         }
         fire(&tab.session, &[Send { method: "Page.handleJavaScriptDialog", params }]);
     }
+
+    /// Answers the picker that is open, if it is still that one.
+    fn pick(&mut self, id: u32, value: Option<String>, back: mpsc::Sender<LiveEvent>) {
+        let Some(tab) = self.tabs.active_tab() else { return };
+        let picker = tab.picker.borrow().clone().filter(|picker| picker.info.id == id);
+        self.first = Some(Box::pin(async move {
+            let why = match picker {
+                None => "id: that picker is closed",
+                Some(picker) => match picker.answer(value).await {
+                    Ok(Picked::Refused) => "value: the page's field does not take it",
+                    Ok(_) => return,
+                    Err(error) => return lost(&error),
+                },
+            };
+            drop(back.try_send(refused("BAD_MESSAGE", why)));
+        }));
+    }
+}
+
+fn refused(code: &str, message: &str) -> LiveEvent {
+    LiveEvent::Refused { code: code.to_owned(), message: message.to_owned() }
 }
 
 async fn done(under_way: &mut Option<UnderWay>) {

@@ -1,38 +1,140 @@
 // Runs in a world of its own in every document: the page can't see the binding.
 (() => {
   const tell = (what) => { try { globalThis.__beckon(JSON.stringify(what)); } catch { /* the binding is not there yet */ } };
-  // A native select list is not in the frames of a screencast and can't be clicked; a base-select is part of the page.
+  // What the page makes up is not a person's doing.
+  const on = (name, run) => addEventListener(name, (event) => { if (event.isTrusted) run(event); }, { capture: true, passive: true });
+  const cut = (text, most) => String(text ?? '').slice(0, most);
+
+  /* A native select list is not in the frames of a screencast and can't be clicked; a base-select is part of the page. */
   const sheet = new CSSStyleSheet();
-  sheet.replaceSync('select:not([multiple]):not([size]),select:not([multiple]):not([size])::picker(select){appearance:base-select}');
-  document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
+  const list = 'select:not([multiple]):not([size])';
+  sheet.replaceSync(`${list},${list}::picker(select){appearance:base-select !important}`);
+  const adopt = (root) => { if (!root.adoptedStyleSheets.includes(sheet)) root.adoptedStyleSheets = [...root.adoptedStyleSheets, sheet]; };
+  adopt(document);
+
+  /* ---- the pointer ---- */
   const typed = new Set(['text', 'search', 'url', 'tel', 'email', 'password', 'number']);
-  const editable = (element) => {
+  const deepest = () => {
+    let element = document.activeElement;
     while (element && element.shadowRoot && element.shadowRoot.activeElement) element = element.shadowRoot.activeElement;
+    return element;
+  };
+  const editable = (element) => {
     if (!element) return false;
     if (element.isContentEditable || element.tagName === 'TEXTAREA') return true;
     return element.tagName === 'INPUT' && typed.has(element.type) && !element.readOnly;
   };
   let last = '';
-  const report = (cursor) => {
-    const what = { cursor, editable: editable(document.activeElement) };
+  let cursor = 'default';
+  const report = () => {
+    const what = { kind: 'pointer', cursor, editable: editable(deepest()) };
     const text = cursor + what.editable;
     if (text !== last) { last = text; tell(what); }
   };
-  let cursor = 'default';
   const shape = (target) => {
     const css = getComputedStyle(target).cursor;
     const keyword = css.slice(css.lastIndexOf(',') + 1).trim();
     if (keyword !== 'auto') return keyword;
     return editable(target) ? 'text' : 'default';
   };
-  addEventListener('mousemove', (event) => {
+  const over = (event) => {
     const target = event.composedPath()[0];
-    if (target instanceof Element) { cursor = shape(target); report(cursor); }
-  }, { capture: true, passive: true });
-  // The browser itself would leave fullscreen, but a person's Escape reaches only the page.
-  addEventListener('keydown', (event) => {
-    if (event.isTrusted && event.key === 'Escape' && document.fullscreenElement) document.exitFullscreen().catch(() => {});
-  }, true);
-  addEventListener('focusin', () => report(cursor), true);
-  addEventListener('focusout', () => setTimeout(() => report(cursor)), true);
+    if (!(target instanceof Element)) return;
+    // The document's sheets do not reach into a shadow.
+    if (target.getRootNode() instanceof ShadowRoot && target.matches(list)) adopt(target.getRootNode());
+    cursor = shape(target);
+    report();
+  };
+  on('mousemove', over);
+  on('pointerdown', over);
+  on('focusin', report);
+  on('focusout', () => setTimeout(report));
+
+  /* ---- pickers: native ones are told, and answered by `pick` ---- */
+  const kinds = new Set(['date', 'time', 'datetime-local', 'month', 'week', 'color']);
+  let picker = null;
+  let number = 0;
+  let timer = 0;
+  const native = (element) => element.tagName === 'INPUT' ? kinds.has(element.type) : getComputedStyle(element).appearance !== 'base-select';
+  const opened = (roots) => {
+    for (const root of roots) for (const element of root.querySelectorAll('select:open,input:open')) if (native(element)) return element;
+    return null;
+  };
+  const label = (element) => cut(element.getAttribute('aria-label') || element.labels?.[0]?.innerText || element.name, 200).trim();
+  const told = (element) => {
+    const what = { id: number, kind: element.tagName === 'SELECT' ? 'select' : element.type, label: label(element), value: cut(element.value, 200) };
+    if (what.kind === 'select') {
+      what.value = String(element.selectedIndex);
+      what.options = [...element.options].slice(0, 500).map((option) => ({
+        label: cut(option.label, 120), group: cut(option.closest('optgroup')?.label, 120),
+        disabled: option.disabled || Boolean(option.closest('optgroup')?.disabled),
+      }));
+    } else {
+      for (const bound of ['min', 'max', 'step']) what[bound] = cut(element.getAttribute(bound), 40);
+    }
+    return what;
+  };
+  const look = (roots) => {
+    const element = opened(roots);
+    if (element === picker) return;
+    picker = element;
+    clearInterval(timer);
+    if (!element) { tell({ kind: 'picker', picker: null }); return; }
+    number += 1;
+    tell({ kind: 'picker', picker: told(element) });
+    // Nothing tells when it closes.
+    timer = setInterval(() => { if (!element.isConnected || !element.matches(':open')) look([document, ...shadows([])]); }, 200);
+  };
+  const shadows = (path) => {
+    const found = path.filter((node) => node instanceof ShadowRoot);
+    for (let root = deepest()?.getRootNode(); root instanceof ShadowRoot; root = root.host.getRootNode()) found.push(root);
+    return found;
+  };
+  // It opens a moment after what a person does, maybe after the page has asked its server something.
+  let looks = [];
+  const soon = (event) => {
+    const path = event.composedPath();
+    looks.forEach(clearTimeout);
+    looks = [0, 50, 250, 1000, 2500, 5000].map((wait) => setTimeout(() => look([document, ...shadows(path)]), wait));
+  };
+  on('click', soon);
+  on('pointerdown', soon);
+  const opening = new Set([' ', 'Enter', 'F4', 'ArrowDown', 'ArrowUp']);
+  on('keydown', (event) => { if (opening.has(event.key)) soon(event); });
+  // A field without a place on the page has no picker. It is back before anything is drawn, and keeps the focus.
+  const close = (element) => {
+    const { style } = element;
+    const [had, before] = [element.hasAttribute('style'), style.cssText];
+    style.setProperty('display', 'none', 'important');
+    element.getBoundingClientRect();
+    if (had) style.cssText = before; else element.removeAttribute('style');
+  };
+  /** Sets the value of the picker that was told, if one is given, and closes it. */
+  globalThis.__beckonPick = (id, value) => {
+    const element = picker;
+    if (!element || id !== number) return 'gone';
+    let changed = false;
+    if (value !== null) {
+      const before = element.value;
+      if (element.tagName === 'SELECT') {
+        const option = element.options[Number(value)];
+        if (!option || option.disabled) return 'refused';
+        element.selectedIndex = option.index;
+      } else {
+        element.value = value;
+        if (value !== '' && element.value === '') { element.value = before; return 'refused'; }
+      }
+      changed = element.value !== before;
+    }
+    close(element);
+    if (changed) {
+      element.dispatchEvent(new Event('input', { bubbles: true, composed: true }));
+      element.dispatchEvent(new Event('change', { bubbles: true }));
+    }
+    look([document, ...shadows([])]);
+    return 'closed';
+  };
+
+  /* ---- the browser itself would leave fullscreen, but a person's Escape reaches only the page ---- */
+  on('keydown', (event) => { if (event.key === 'Escape' && document.fullscreenElement) document.exitFullscreen().catch(() => {}); });
 })();

@@ -1,6 +1,7 @@
 //! One tab: what is known of it without asking Chromium.
 
 use super::cdp::{Frame, Session};
+use super::picker::Picker;
 use super::snapshot::References;
 use crate::driver::{DialogInfo, PageInfo, TabInfo};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,6 +57,8 @@ pub struct Tab {
     facts: Mutex<Facts>,
     /// The open dialog.
     pub dialog: watch::Sender<Option<DialogInfo>>,
+    /// The open picker.
+    pub picker: watch::Sender<Option<Picker>>,
     /// How far it has loaded.
     pub load: watch::Sender<Load>,
     /// The newest frame of the screencast.
@@ -76,6 +79,7 @@ impl Tab {
             opener,
             facts: Mutex::new(facts),
             dialog: watch::Sender::new(None),
+            picker: watch::Sender::new(None),
             load: watch::Sender::default(),
             frame: watch::Sender::new(None),
             pointer: watch::Sender::new(Pointer { cursor: "default".to_owned(), editable: false }),
@@ -99,6 +103,11 @@ impl Tab {
         if timeout(BEGIN_LIMIT, load.wait_for(|load| load.loaded)).await.is_err() {
             tracing::warn!("a new tab shows nothing yet");
         }
+    }
+
+    /// No picker is open any more.
+    pub fn no_picker(&self) {
+        self.picker.send_if_modified(|picker| picker.take().is_some());
     }
 
     /// Its page.

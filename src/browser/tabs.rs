@@ -6,10 +6,11 @@
 use super::cdp::{Cdp, Event, Frame, Session, Sink};
 use super::drag::{self, Begun};
 use super::notice::Notice;
+use super::picker::Picker;
 use super::snapshot::References;
 use super::tab::{Facts, Pointer, Tab};
 use crate::api::v1alpha1::Viewport;
-use crate::driver::{DialogInfo, TabInfo};
+use crate::driver::{DialogInfo, PickerInfo, TabInfo};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -25,6 +26,8 @@ const BINDING: &str = "__beckon";
 const SHIM: &str = include_str!("shim.js");
 /// What the page says in a dialog is cut to this many characters.
 const LONGEST_DIALOG: usize = 4000;
+/// What our script in the page tells at once is at most this, in bytes.
+const LONGEST_REPORT: usize = 256 << 10;
 /// Tabs of a session. A page can open more of them than any machine has room for.
 const MOST_TABS: usize = 32;
 /// Notices that a slow viewer may be behind.
@@ -249,6 +252,8 @@ impl Tabs {
 
     fn attached_page(&self, session: Session, info: TargetInfo) {
         if self.state().tabs.len() >= MOST_TABS {
+            // One that still waits would hold up the page that opened it.
+            begin(&session, &[("Runtime.runIfWaitingForDebugger", json!({}))]);
             drop(session.cdp().fire("Target.closeTarget", &json!({ "targetId": info.target_id })));
             return self.tell(Notice::tab(MOST_TABS));
         }
@@ -323,8 +328,8 @@ impl Sink for Tabs {
             "Input.dragIntercepted" => self.dragged(event.session, event),
             "Runtime.bindingCalled" => {
                 let tab = event.session.and_then(|session| self.tab_around(session));
-                if let (Some(tab), Some(called)) = (tab, event.params::<BindingCalled>()) {
-                    pointer(&tab, &called);
+                if let (Some(tab), Some(session), Some(called)) = (tab, event.session, event.params::<BindingCalled>()) {
+                    reported(&tab, cdp.session(session), &called);
                 }
             }
             _ => {
@@ -353,6 +358,7 @@ fn page_event(tab: &Tab, event: &Event<'_>) -> bool {
         "Inspector.targetCrashed" => {
             tab.facts().crashed = true;
             tab.dialog.send_replace(None);
+            tab.no_picker();
             tab.load.send_modify(|load| load.busy = false);
             return true;
         }
@@ -366,6 +372,7 @@ fn page_event(tab: &Tab, event: &Event<'_>) -> bool {
             if let Some(life) = event.params::<Lifecycle>().filter(|life| life.frame_id == tab.id) {
                 if life.name == "init" {
                     tab.references().new_document();
+                    tab.no_picker();
                 }
                 let loaded = life.name == "load";
                 tab.load.send_if_modified(|load| match life.name.as_str() {
@@ -399,16 +406,35 @@ fn main_frame(tab: &Tab, event: &Event<'_>, change: impl FnOnce(&mut super::tab:
 }
 
 /// The page's own world can't reach the binding, but a page can make its elements say what it likes: bounded and checked.
-fn pointer(tab: &Tab, called: &BindingCalled) {
-    let Some(report) = (called.name == BINDING).then(|| serde_json::from_str::<Report>(&called.payload).ok()).flatten() else { return };
-    let known = report.cursor.len() <= 16 && report.cursor.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
-    let cursor = if known { report.cursor } else { "default".to_owned() };
-    tab.pointer.send_if_modified(|pointer| {
-        let new = Pointer { cursor, editable: report.editable };
-        let changed = *pointer != new;
-        *pointer = new;
-        changed
-    });
+fn reported(tab: &Tab, session: Session, called: &BindingCalled) {
+    if called.name != BINDING || called.payload.len() > LONGEST_REPORT {
+        return;
+    }
+    match serde_json::from_str::<Report>(&called.payload) {
+        Ok(Report::Pointer { cursor, editable }) => {
+            let known = cursor.len() <= 16 && cursor.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
+            let cursor = if known { cursor } else { "default".to_owned() };
+            tab.pointer.send_if_modified(|pointer| {
+                let new = Pointer { cursor, editable };
+                let changed = *pointer != new;
+                *pointer = new;
+                changed
+            });
+        }
+        Ok(Report::Picker { picker }) => {
+            let context = called.execution_context_id;
+            let picker = picker.map(|info| Picker { info, session, context });
+            tab.picker.send_if_modified(|known| {
+                // A frame that closes its own does not close another's.
+                let other = picker.is_none() && known.as_ref().is_none_or(|known| known.context != context);
+                if !other {
+                    *known = picker;
+                }
+                !other
+            });
+        }
+        Err(_) => {}
+    }
 }
 
 /// In this order: the keeper of dialogs first, the page's own scripts last.
@@ -532,15 +558,19 @@ struct Intercepted {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct BindingCalled {
     name: String,
     payload: String,
+    execution_context_id: i64,
 }
 
+/// What our script in the page tells.
 #[derive(Deserialize)]
-struct Report {
-    cursor: String,
-    editable: bool,
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Report {
+    Pointer { cursor: String, editable: bool },
+    Picker { picker: Option<PickerInfo> },
 }
 
 #[derive(Deserialize)]

@@ -1,7 +1,7 @@
 //! The live view: a closed, bounded message set. The same messages travel between the dashboard and the gateway.
 
 use super::control::ControlState;
-use super::page::{DialogInfo, PageInfo, TabInfo};
+use super::page::{DialogInfo, PageInfo, PickerInfo, TabInfo};
 use serde::{Deserialize, Serialize};
 
 /// The largest text message in, in bytes.
@@ -64,6 +64,11 @@ pub enum LiveEvent {
         /// The dialog.
         dialog: Option<DialogInfo>,
     },
+    /// A picker that no picture shows opened, or (absent) is gone.
+    Picker {
+        /// The picker.
+        picker: Option<PickerInfo>,
+    },
     /// The pointer's shape over the page, as a CSS keyword, and whether the focused element takes text.
     Pointer {
         /// The CSS keyword.
@@ -111,6 +116,15 @@ pub enum LiveCommand {
         accept: bool,
         /// The text of a prompt.
         text: Option<String>,
+    },
+    /// Answers the open picker. Needs the lease.
+    Pick {
+        /// The lease.
+        lease: String,
+        /// Which picker.
+        id: u32,
+        /// The value, or the number of the option; absent: it is closed as it is.
+        value: Option<String>,
     },
     /// Shows another tab. Needs the lease.
     Tab {

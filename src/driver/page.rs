@@ -60,6 +60,44 @@ pub struct DialogInfo {
     pub default_value: String,
 }
 
+/// A picker of the browser itself that is open over the page: it is in no picture, and is answered in another way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PickerInfo {
+    /// Names it in an answer.
+    pub id: u32,
+    /// `select`, or the type of the input: `date`, `time`, `datetime-local`, `month`, `week` or `color`.
+    pub kind: String,
+    /// What the page calls it.
+    pub label: String,
+    /// The value: an input's, or the number of the chosen option from 0 on.
+    pub value: String,
+    /// The bounds and the step as the page gives them; empty: none.
+    #[serde(default)]
+    pub min: String,
+    /// See `min`.
+    #[serde(default)]
+    pub max: String,
+    /// See `min`.
+    #[serde(default)]
+    pub step: String,
+    /// What a select offers; at most 500.
+    #[serde(default)]
+    pub options: Vec<PickerOption>,
+}
+
+/// What a select offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PickerOption {
+    /// Its text.
+    pub label: String,
+    /// The group that it is in; empty: none.
+    #[serde(default)]
+    pub group: String,
+    /// Whether it can't be chosen.
+    #[serde(default)]
+    pub disabled: bool,
+}
+
 /// Resizes the agent's browser. Clamped to the bounds of the API's viewport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResizeViewport {

@@ -2,7 +2,8 @@
 
 use super::super::driver::Driver;
 use super::super::hands::{Ask, Deed};
-use super::super::tab::Tab;
+use super::super::picker::Picker;
+use super::super::tab::{Pointer, Tab};
 use super::{Live, Looker, Shown};
 use crate::driver::{LiveCommand, LiveEvent};
 use axum::extract::ws::{Message, WebSocket};
@@ -97,6 +98,7 @@ async fn read(mut stream: SplitStream<WebSocket>, driver: &Driver, back: mpsc::S
         let (lease, deed) = match command {
             LiveCommand::Input { lease, events } => (lease, Deed::Input(events)),
             LiveCommand::Dialog { lease, accept, text } => (lease, Deed::Dialog(accept, text)),
+            LiveCommand::Pick { lease, id, value } => (lease, Deed::Pick(id, value)),
             LiveCommand::Tab { lease, id } => (lease, Deed::Tab(id)),
             LiveCommand::Drawn { sequence } => {
                 if tell.send(Told::Drawn(sequence)).await.is_err() {
@@ -134,15 +136,17 @@ struct Writer {
 /// What of the shown tab is watched.
 struct Watched {
     dialog: watch::Receiver<Option<crate::driver::DialogInfo>>,
-    pointer: watch::Receiver<super::super::tab::Pointer>,
+    picker: watch::Receiver<Option<Picker>>,
+    pointer: watch::Receiver<Pointer>,
 }
 
 impl Watched {
     fn of(tab: &Tab) -> Self {
-        let (mut dialog, mut pointer) = (tab.dialog.subscribe(), tab.pointer.subscribe());
+        let (mut dialog, mut picker, mut pointer) = (tab.dialog.subscribe(), tab.picker.subscribe(), tab.pointer.subscribe());
         dialog.mark_changed();
+        picker.mark_changed();
         pointer.mark_changed();
-        Self { dialog, pointer }
+        Self { dialog, picker, pointer }
     }
 }
 
@@ -170,9 +174,9 @@ impl Writer {
         let mut ping = interval(PING);
         loop {
             let ready = self.looker.is_some() && self.room();
-            let (dialog, pointer) = match &mut watched {
-                Some(Watched { dialog, pointer }) => (Some(dialog), Some(pointer)),
-                None => (None, None),
+            let (dialog, picker, pointer) = match &mut watched {
+                Some(Watched { dialog, picker, pointer }) => (Some(dialog), Some(picker), Some(pointer)),
+                None => (None, None, None),
             };
             let sent = tokio::select! {
                 biased;
@@ -190,6 +194,7 @@ impl Writer {
                     true
                 }
                 dialog = newest(dialog) => self.tell(&LiveEvent::Dialog { dialog }).await,
+                picker = newest(picker) => self.tell(&LiveEvent::Picker { picker: picker.map(|picker| picker.info) }).await,
                 _ = version.changed() => {
                     version.borrow_and_update();
                     let page = driver.tabs.active_tab().map(|tab| tab.page()).unwrap_or_default();

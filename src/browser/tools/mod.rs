@@ -19,6 +19,7 @@ use crate::driver::{DialogInfo, DriverErrorCode, Picture, ToolReply};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -28,6 +29,8 @@ pub use navigate::allowed as allowed_address;
 const ACTION_LIMIT: Duration = Duration::from_secs(30);
 /// How long a navigation that an action started is waited for.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
+/// How long a navigation that led nowhere is given to say why.
+const NOTICE_LIMIT: Duration = Duration::from_secs(1);
 /// How soon after an action a navigation shows.
 const SETTLE_START: Duration = Duration::from_millis(120);
 
@@ -39,6 +42,8 @@ pub struct Context {
     pub tabs: Arc<Tabs>,
     /// Who has the hands.
     pub control: Arc<Control>,
+    /// A navigation ended where it began, as one does that turns out to be a download.
+    nowhere: AtomicBool,
 }
 
 /// What a tool gives.
@@ -103,9 +108,12 @@ impl Context {
     pub async fn settle(&self) -> Done<()> {
         let mut load = self.tab.load.subscribe();
         let settled = async {
+            let before = load.borrow_and_update().loader.clone();
             if timeout(SETTLE_START, load.wait_for(|load| load.busy)).await.is_ok() {
                 // A page that goes on loading is good enough to be looked at.
-                drop(timeout(SETTLE_LIMIT, load.wait_for(|load| !load.busy)).await);
+                let loaded = timeout(SETTLE_LIMIT, load.wait_for(|load| !load.busy)).await;
+                let nowhere = matches!(loaded, Ok(Ok(load)) if load.loader == before);
+                self.nowhere.store(nowhere, Ordering::Relaxed);
             }
             Ok::<(), Stop>(())
         };
@@ -146,7 +154,7 @@ async fn act(driver: &Arc<Driver>, tool: &str, class: Class, body: &[u8]) -> Res
     let since = driver.control.look();
     let mut notices = driver.tabs.notices.subscribe();
     let tab = driver.tabs.active_tab().ok_or_else(|| Refused::new(DriverErrorCode::NotFound, "No tab is open."))?;
-    let context = Context { tab, tabs: driver.tabs.clone(), control: driver.control.clone() };
+    let context = Context { tab, tabs: driver.tabs.clone(), control: driver.control.clone(), nowhere: AtomicBool::new(false) };
     if class == Class::Change {
         driver.live.acted();
     }
@@ -181,13 +189,15 @@ async fn act(driver: &Arc<Driver>, tool: &str, class: Class, body: &[u8]) -> Res
         Err(Stop::Dialog(_)) => json!({}).into(),
     };
     // A popup may have become the active tab.
-    let tab = driver.tabs.active_tab().unwrap_or(context.tab);
+    let tab = driver.tabs.active_tab().unwrap_or_else(|| context.tab.clone());
     driver.tabs.refresh(&tab).await;
     let control = driver.control.now();
     let mut result = outcome.result;
     // What the action caused beside the page; the newest will do.
+    let late =
+        if context.nowhere.load(Ordering::Relaxed) { timeout(NOTICE_LIMIT, notices.recv()).await.ok().and_then(Result::ok) } else { None };
     if class == Class::Change
-        && let Some(notice) = std::iter::from_fn(|| notices.try_recv().ok()).last()
+        && let Some(notice) = std::iter::from_fn(|| notices.try_recv().ok()).last().or(late)
         && let Some(result) = result.as_object_mut()
     {
         result.insert("notice".to_owned(), notice.message.into());

@@ -23,6 +23,7 @@ struct Slots {
     control: Option<LiveEvent>,
     page: Option<LiveEvent>,
     dialog: Option<LiveEvent>,
+    picker: Option<LiveEvent>,
     pointer: Option<LiveEvent>,
     no_picture: Option<LiveEvent>,
     words: VecDeque<LiveEvent>,
@@ -54,6 +55,7 @@ impl Outbox {
             LiveEvent::Control { .. } => slots.control = Some(event),
             LiveEvent::Page { .. } => slots.page = Some(event),
             LiveEvent::Dialog { .. } => slots.dialog = Some(event),
+            LiveEvent::Picker { .. } => slots.picker = Some(event),
             LiveEvent::Pointer { .. } => slots.pointer = Some(event),
             LiveEvent::NoPicture { .. } => {
                 slots.no_picture = Some(event);
@@ -88,6 +90,7 @@ impl Outbox {
         let event = (slots.control.take())
             .or_else(|| slots.page.take())
             .or_else(|| slots.dialog.take())
+            .or_else(|| slots.picker.take())
             .or_else(|| slots.words.pop_front())
             .or_else(|| slots.no_picture.take())
             .or_else(|| slots.pointer.take());

@@ -7,6 +7,8 @@ use serde::Deserialize;
 const EVENTS: usize = 64;
 /// The longest text of an event, in characters.
 const TEXT: usize = 4096;
+/// The longest value of a picker, in bytes.
+const PICK: usize = 256;
 /// The longest key name, code or id.
 const WORD: usize = 64;
 /// The longest lease or target id.
@@ -65,6 +67,12 @@ pub fn read(text: &str) -> Result<Heard, Refusal> {
                 return Err(Refusal("text is too long"));
             }
         }
+        LiveCommand::Pick { lease, id: _, value } => {
+            id(lease)?;
+            if value.as_ref().is_some_and(|value| value.len() > PICK) {
+                return Err(Refusal("value is too long"));
+            }
+        }
         LiveCommand::Tab { lease, id: tab } => {
             id(lease)?;
             id(tab)?;
@@ -77,7 +85,10 @@ pub fn read(text: &str) -> Result<Heard, Refusal> {
 /// The lease that a command quotes, where it needs one.
 pub fn lease(command: &LiveCommand) -> Option<&str> {
     match command {
-        LiveCommand::Input { lease, .. } | LiveCommand::Dialog { lease, .. } | LiveCommand::Tab { lease, .. } => Some(lease),
+        LiveCommand::Input { lease, .. }
+        | LiveCommand::Dialog { lease, .. }
+        | LiveCommand::Pick { lease, .. }
+        | LiveCommand::Tab { lease, .. } => Some(lease),
         LiveCommand::Drawn { .. } | LiveCommand::Visible { .. } => None,
     }
 }
@@ -167,6 +178,8 @@ mod tests {
             input(json!({"kind": "release_all"})),
             json!({"type": "dialog", "lease": "l", "accept": true, "text": null}).to_string(),
             json!({"type": "tab", "lease": "l", "id": "T1"}).to_string(),
+            json!({"type": "pick", "lease": "l", "id": 1, "value": "2026-12-31"}).to_string(),
+            json!({"type": "pick", "lease": "l", "id": 1, "value": null}).to_string(),
             json!({"type": "drawn", "sequence": 7}).to_string(),
             json!({"type": "visible", "visible": false}).to_string(),
         ] {
@@ -206,6 +219,7 @@ mod tests {
             many(0),
             many(65),
             json!({"type": "tab", "lease": "l", "id": "x".repeat(129)}).to_string(),
+            json!({"type": "pick", "lease": "l", "id": 1, "value": "x".repeat(257)}).to_string(),
             json!({"type": "input", "lease": "", "events": [{"kind": "release_all"}]}).to_string(),
             format!("{}{}", " ".repeat(MAX_COMMAND_BYTES), r#"{"type":"drawn","sequence":1}"#),
         ] {
