@@ -71,7 +71,7 @@ pub fn check(event: &InputEvent) -> Result<(), &'static str> {
         InputEvent::KeyDown { key, code, .. } | InputEvent::KeyUp { key, code, .. } => {
             if count(key, LONGEST_KEY) && count(code, LONGEST_KEY) { Ok(()) } else { Err("key: is too long") }
         }
-        InputEvent::Text { text } | InputEvent::Compose { text } => {
+        InputEvent::Text { text } | InputEvent::Compose { text } | InputEvent::Paste { text } => {
             if count(text, LONGEST_TEXT) {
                 Ok(())
             } else {
@@ -164,6 +164,8 @@ impl Held {
                 let params = json!({ "type": kind, "touchPoints": points, "modifiers": command(*modifiers) });
                 Action::All(vec![Send { method: TOUCH, params }])
             }
+            // The page is asked first whether it takes it itself.
+            InputEvent::Paste { .. } => Action::All(Vec::new()),
             InputEvent::ReleaseAll => Action::All(self.release_all()),
         }
     }

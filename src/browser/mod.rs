@@ -13,6 +13,7 @@ mod keys;
 mod launch;
 mod live;
 mod notice;
+mod paste;
 mod picker;
 mod process;
 mod sandbox;

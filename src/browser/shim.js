@@ -48,6 +48,14 @@
   on('mousemove', over);
   on('pointerdown', over);
   on('focusin', report);
+  // Which frame has the focus: it gets what is pasted.
+  let focusing = 0;
+  on('focusin', () => {
+    focusing ||= setTimeout(() => {
+      focusing = 0;
+      if (document.hasFocus() && !/^(IFRAME|FRAME|OBJECT|EMBED)$/.test(document.activeElement?.tagName)) tell({ kind: 'focus' });
+    });
+  });
   on('focusout', () => setTimeout(report));
 
   /* ---- pickers: native ones are told, and answered by `pick` ---- */

@@ -55,6 +55,7 @@ pub struct Tab {
     /// The tab that opened it.
     pub opener: Option<String>,
     facts: Mutex<Facts>,
+    focus: Mutex<Option<(Session, i64)>>,
     /// The open dialog.
     pub dialog: watch::Sender<Option<DialogInfo>>,
     /// The open picker.
@@ -78,6 +79,7 @@ impl Tab {
             session,
             opener,
             facts: Mutex::new(facts),
+            focus: Mutex::new(None),
             dialog: watch::Sender::new(None),
             picker: watch::Sender::new(None),
             load: watch::Sender::default(),
@@ -103,6 +105,17 @@ impl Tab {
         if timeout(BEGIN_LIMIT, load.wait_for(|load| load.loaded)).await.is_err() {
             tracing::warn!("a new tab shows nothing yet");
         }
+    }
+
+    /// Our world in the frame that had the focus last.
+    #[must_use]
+    pub fn focus(&self) -> Option<(Session, i64)> {
+        self.focus.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A frame has the focus now.
+    pub fn focused(&self, session: Session, context: i64) {
+        *self.focus.lock().unwrap_or_else(PoisonError::into_inner) = Some((session, context));
     }
 
     /// No picker is open any more.

@@ -421,6 +421,7 @@ fn reported(tab: &Tab, session: Session, called: &BindingCalled) {
                 changed
             });
         }
+        Ok(Report::Focus) => tab.focused(session, called.execution_context_id),
         Ok(Report::Picker { picker }) => {
             let context = called.execution_context_id;
             let picker = picker.map(|info| Picker { info, session, context });
@@ -570,6 +571,7 @@ struct BindingCalled {
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Report {
     Pointer { cursor: String, editable: bool },
+    Focus,
     Picker { picker: Option<PickerInfo> },
 }
 

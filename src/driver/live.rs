@@ -229,7 +229,12 @@ pub enum InputEvent {
         /// Held keys.
         modifiers: u8,
     },
-    /// Text without keys: a paste, an emoji, the end of a composition. At most 4096 characters.
+    /// Text from the person's clipboard: the page hears a paste, and takes it itself or gets it typed. At most 4096 characters.
+    Paste {
+        /// The text.
+        text: String,
+    },
+    /// Text without keys: an emoji, the end of a composition. At most 4096 characters.
     Text {
         /// The text.
         text: String,

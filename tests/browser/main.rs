@@ -12,5 +12,6 @@ mod input;
 mod lifecycle;
 mod live;
 mod native;
+mod paste;
 mod pitfalls;
 mod site;

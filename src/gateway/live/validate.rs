@@ -120,7 +120,7 @@ fn event(event: &InputEvent) -> Result<(), Refusal> {
             }
             Ok(())
         }
-        InputEvent::Text { text } | InputEvent::Compose { text } => {
+        InputEvent::Text { text } | InputEvent::Compose { text } | InputEvent::Paste { text } => {
             if text.chars().count() > TEXT {
                 Err(Refusal("text is too long"))
             } else {
@@ -174,6 +174,7 @@ mod tests {
             input(json!({"kind": "key_up", "key": "Shift", "code": "ShiftLeft", "location": 1, "modifiers": 0})),
             input(json!({"kind": "text", "text": "日本語"})),
             input(json!({"kind": "compose", "text": ""})),
+            input(json!({"kind": "paste", "text": "123456"})),
             input(json!({"kind": "touch", "phase": "end", "points": [], "modifiers": 0})),
             input(json!({"kind": "release_all"})),
             json!({"type": "dialog", "lease": "l", "accept": true, "text": null}).to_string(),
@@ -209,6 +210,7 @@ mod tests {
             input(json!({"kind": "move", "x": 1, "y": 0, "buttons": 0, "modifiers": 0, "extra": 1})),
             input(json!({"kind": "script", "text": "x"})),
             input(json!({"kind": "text", "text": "x".repeat(4097)})),
+            input(json!({"kind": "paste", "text": "x".repeat(4097)})),
             input(json!({"kind": "key_down", "key": "", "code": "", "location": 0, "modifiers": 0, "repeat": false, "alt_graph": false})),
             input(json!({"kind": "key_up", "key": "a", "code": "x".repeat(65), "location": 0, "modifiers": 0})),
             input(json!({"kind": "touch", "phase": "hover", "points": [], "modifiers": 0})),

@@ -5,16 +5,20 @@
 //!
 //! What comes while a drop is under way waits for its end: until then the page hears nothing of the mouse.
 
+mod answers;
+mod dragging;
+
 use super::cdp::{CdpError, Session};
 use super::control::Control;
-use super::drag::{self, Begun, Data};
+use super::drag::{Begun, Data};
 use super::input::{self, Action, Held, Send};
 use super::live::Live;
-use super::picker::Picked;
+use super::paste;
 use super::tab::Tab;
 use super::tabs::Tabs;
 use crate::driver::{InputEvent, LiveEvent};
-use serde_json::{Value, json};
+use serde_json::Value;
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +31,6 @@ const QUEUE: usize = 256;
 const UNDER_WAY: Duration = Duration::from_millis(50);
 /// Bytes of the value of a picker.
 const LONGEST_PICK: usize = 256;
-/// How long a drop is waited for.
-const DROP_LIMIT: Duration = Duration::from_secs(1);
 
 /// What a viewer asks the hands to do.
 pub struct Ask {
@@ -75,6 +77,9 @@ pub struct Hands {
     let_up: Option<((f64, f64), u8)>,
     /// What has to end before anything else is done.
     first: Option<UnderWay>,
+    /// What is left of the message that was begun, and whose it is.
+    rest: VecDeque<InputEvent>,
+    whose: Option<(String, mpsc::Sender<LiveEvent>)>,
 }
 
 /// Starts the hands.
@@ -96,6 +101,8 @@ pub fn start(control: Arc<Control>, tabs: Arc<Tabs>, live: Arc<Live>, stop: Canc
         drag: None,
         let_up: None,
         first: None,
+        rest: VecDeque::new(),
+        whose: None,
     };
     tokio::spawn(hands.run(queue, drags, stop));
     asks
@@ -125,7 +132,10 @@ impl Hands {
                     self.go_on();
                 }
                 Some(begun) = drags.recv() => self.begun(begun),
-                () = done(&mut self.first), if self.first.is_some() => self.first = None,
+                () = done(&mut self.first), if self.first.is_some() => {
+                    self.first = None;
+                    self.work();
+                }
                 ask = queue.recv(), if self.first.is_none() => match ask {
                     Some(ask) => self.take(ask),
                     None => return,
@@ -155,14 +165,9 @@ impl Hands {
         }
         match ask.deed {
             Deed::Input(events) => {
-                for event in events {
-                    if self.control.admit_input(&ask.lease).is_err() {
-                        return refuse("LEASE_ENDED", "Control has ended; nothing reached the page.");
-                    }
-                    self.new_hands(&ask.lease);
-                    self.event(&event);
-                }
-                self.live.acted();
+                self.rest = events.into();
+                self.whose = Some((ask.lease, ask.back));
+                self.work();
             }
             Deed::Dialog(..) | Deed::Pick(..) | Deed::Tab(_) if self.control.admit_input(&ask.lease).is_err() => {
                 refuse("LEASE_ENDED", "Control has ended; nothing reached the page.");
@@ -185,6 +190,22 @@ impl Hands {
         }
     }
 
+    /// Does what a message asked for, up to an event whose end has to be waited for.
+    fn work(&mut self) {
+        let Some((lease, back)) = self.whose.clone() else { return };
+        while self.first.is_none() {
+            let Some(event) = self.rest.pop_front() else { break };
+            if self.control.admit_input(&lease).is_err() {
+                self.rest.clear();
+                drop(back.try_send(refused("LEASE_ENDED", "Control has ended; nothing reached the page.")));
+                return;
+            }
+            self.new_hands(&lease);
+            self.event(event);
+        }
+        self.live.acted();
+    }
+
     /// Another lease, or another tab, starts with nothing held.
     fn new_hands(&mut self, lease: &str) {
         let active = self.tabs.active_tab();
@@ -200,14 +221,21 @@ impl Hands {
         }
     }
 
-    fn event(&mut self, event: &InputEvent) {
+    fn event(&mut self, event: InputEvent) {
         let Some(tab) = self.tab.clone() else { return };
+        let event = &event;
         let action = self.held.translate(event);
         // Nothing reaches a page whose dialog is open or whose renderer crashed; it would only pile up.
         if tab.dialog.borrow().is_some() || tab.facts().crashed {
             if !self.held.left() {
                 self.cancel_drag();
             }
+            return;
+        }
+        if let InputEvent::Paste { text } = event {
+            self.flush(&tab.session);
+            let (tab, text) = (tab.clone(), text.clone());
+            self.first = Some(Box::pin(async move { paste::paste(&tab, text).await }));
             return;
         }
         if self.drag.is_some() {
@@ -231,72 +259,6 @@ impl Hands {
             Action::All(sends) => {
                 self.flush(&tab.session);
                 fire(&tab.session, &sends);
-            }
-        }
-    }
-
-    /// Chromium gave a drag into our hands.
-    fn begun(&mut self, begun: Begun) {
-        let Begun { tab, data } = begun;
-        let ours = self.tab.as_ref().is_some_and(|held| held.id == tab.id) && self.control.admit_input(&self.lease).is_ok();
-        if !ours || tab.facts().crashed {
-            return drag::cancel(&tab.session, self.held.at());
-        }
-        if self.held.left() {
-            self.next_move = Some(data.over(self.held.at(), 0));
-            self.drag = Some(data);
-            self.go_on();
-        } else if let Some((at, modifiers)) = self.let_up {
-            self.drag = Some(data);
-            self.drop_at(&tab, at, modifiers);
-        } else {
-            drag::cancel(&tab.session, self.held.at());
-        }
-    }
-
-    /// An event during a drag; `true` when there is nothing more to do with it.
-    fn drag_on(&mut self, tab: &Arc<Tab>, event: &InputEvent) -> bool {
-        match event {
-            InputEvent::Move { modifiers, .. } => {
-                self.next_move = self.drag.as_ref().map(|data| data.over(self.held.at(), input::command(*modifiers)));
-                self.go_on();
-            }
-            InputEvent::Up { button, modifiers, .. } if button == "left" => self.drop_at(tab, self.held.at(), input::command(*modifiers)),
-            InputEvent::KeyDown { key, .. } if key == "Escape" => self.cancel_drag(),
-            InputEvent::ReleaseAll => {
-                self.cancel_drag();
-                return false;
-            }
-            InputEvent::Down { .. } | InputEvent::Up { .. } | InputEvent::Wheel { .. } | InputEvent::Touch { .. } => {}
-            InputEvent::KeyDown { .. } | InputEvent::KeyUp { .. } | InputEvent::Text { .. } | InputEvent::Compose { .. } => {
-                return false;
-            }
-        }
-        true
-    }
-
-    fn drop_at(&mut self, tab: &Arc<Tab>, at: (f64, f64), modifiers: u8) {
-        self.next_move = None;
-        self.let_up = None;
-        let Some(data) = self.drag.take() else { return };
-        fire(&tab.session, &[data.over(at, modifiers)]);
-        let Send { method, params } = data.dropped(at, modifiers);
-        let Ok(reply) = tab.session.begin(method, &params).inspect_err(lost) else { return };
-        let mut dialog = tab.dialog.subscribe();
-        self.first = Some(Box::pin(async move {
-            tokio::select! {
-                _ = reply.within::<Value>(DROP_LIMIT) => {}
-                // The page asks something about the drop, which a person has to answer first.
-                _ = dialog.wait_for(Option::is_some) => {}
-            }
-        }));
-    }
-
-    fn cancel_drag(&mut self) {
-        if self.drag.take().is_some() {
-            self.next_move = None;
-            if let Some(tab) = &self.tab {
-                drag::cancel(&tab.session, self.held.at());
             }
         }
     }
@@ -336,32 +298,6 @@ impl Hands {
         if let Some(tab) = self.tab.take() {
             fire(&tab.session, &sends);
         }
-    }
-
-    fn answer(&self, accept: bool, text: Option<String>) {
-        let Some(tab) = self.tabs.active_tab() else { return };
-        let mut params = json!({ "accept": accept });
-        if let (Some(text), Some(params)) = (text, params.as_object_mut()) {
-            params.insert("promptText".to_owned(), text.into());
-        }
-        fire(&tab.session, &[Send { method: "Page.handleJavaScriptDialog", params }]);
-    }
-
-    /// Answers the picker that is open, if it is still that one.
-    fn pick(&mut self, id: u32, value: Option<String>, back: mpsc::Sender<LiveEvent>) {
-        let Some(tab) = self.tabs.active_tab() else { return };
-        let picker = tab.picker.borrow().clone().filter(|picker| picker.info.id == id);
-        self.first = Some(Box::pin(async move {
-            let why = match picker {
-                None => "id: that picker is closed",
-                Some(picker) => match picker.answer(value).await {
-                    Ok(Picked::Refused) => "value: the page's field does not take it",
-                    Ok(_) => return,
-                    Err(error) => return lost(&error),
-                },
-            };
-            drop(back.try_send(refused("BAD_MESSAGE", why)));
-        }));
     }
 }
 

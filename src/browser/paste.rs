@@ -1,0 +1,62 @@
+//! A person's paste. Pages that split a pasted code over several boxes listen to the event, so it comes first; what the page does
+//! not take itself is typed.
+
+use super::tab::Tab;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long the page may take for each of the two steps.
+const LIMIT: Duration = Duration::from_millis(500);
+
+/// Whether the page leaves it to us. Runs in our own world of the frame that has the focus.
+const PASTE: &str = "function(text) {
+  let element = document.activeElement;
+  while (element && element.shadowRoot && element.shadowRoot.activeElement) element = element.shadowRoot.activeElement;
+  const data = new DataTransfer();
+  data.setData('text/plain', text);
+  return (element ?? document).dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true, composed: true }));
+}";
+
+/// Pastes into the tab's focused element.
+pub async fn paste(tab: &Tab, text: String) {
+    let pasted = async {
+        if left_to_us(tab, &text).await {
+            let typed = tab.session.call_within::<Value>(LIMIT, "Input.insertText", json!({ "text": text })).await;
+            if let Err(error) = typed {
+                tracing::debug!(%error, "a paste was not answered");
+            }
+        }
+    };
+    let mut dialog = tab.dialog.subscribe();
+    tokio::select! {
+        () = pasted => {}
+        // The page asks something about it, which a person has to answer first.
+        _ = dialog.wait_for(Option::is_some) => {}
+    }
+}
+
+async fn left_to_us(tab: &Tab, text: &str) -> bool {
+    let Some((session, context)) = tab.focus() else { return true };
+    let params = json!({
+        "executionContextId": context, "functionDeclaration": PASTE, "arguments": [{ "value": text }],
+        "returnByValue": true, "userGesture": true,
+    });
+    match session.call_within::<Called>(LIMIT, "Runtime.callFunctionOn", params).await {
+        Ok(called) => called.result.value != Value::Bool(false),
+        // The frame is gone.
+        Err(_) => true,
+    }
+}
+
+#[derive(Deserialize)]
+struct Called {
+    #[serde(default)]
+    result: CalledResult,
+}
+
+#[derive(Default, Deserialize)]
+struct CalledResult {
+    #[serde(default)]
+    value: Value,
+}

@@ -1,0 +1,63 @@
+//! What a person pastes.
+
+use crate::harness::{BOTH, Browser, CHROMIUM, press};
+use crate::site::Site;
+use serde_json::json;
+
+/// A code of four digits in boxes that take one each, a plain field, and an editor that takes pastes in its own way.
+const PAGE: &str = "<body style='margin:0'><style>input, div { position: absolute; height: 30px; left: 0 }</style>
+<input class=digit style='width:30px;top:0'><input class=digit style='width:30px;top:0;left:40px'>
+<input class=digit style='width:30px;top:0;left:80px'><input class=digit style='width:30px;top:0;left:120px'>
+<input id=plain style='width:200px;top:50px'><div id=editor contenteditable style='width:200px;top:100px'></div><script>
+const digits = [...document.querySelectorAll('.digit')];
+digits[0].maxLength = 1;
+digits[0].addEventListener('paste', (e) => { e.preventDefault();
+  [...e.clipboardData.getData('text/plain')].forEach((d, i) => { digits[i].value = d; }); say('code ' + digits.map((d) => d.value).join('')); });
+plain.addEventListener('paste', () => say('paste')); plain.addEventListener('input', (e) => say('plain ' + plain.value));
+plain.addEventListener('keydown', (e) => say('key ' + e.key + ' with ' + plain.value.length));
+editor.addEventListener('input', () => say('editor ' + editor.innerText)); say('ready')</script>";
+
+async fn pastes(site: &Site, browser: &Browser, what: &str) {
+    let mut viewer = browser.viewer().await;
+    assert!(viewer.frame(crate::harness::SOON).await.is_some());
+    let lease = browser.hold("ann").await.lease;
+    let paste = |text: &str| json!({ "kind": "paste", "text": text });
+    viewer.input(&lease, press(10.0, 10.0)).await;
+    viewer.input(&lease, json!([paste("1234")])).await;
+    site.told_that("code 1234").await;
+
+    // 3 KB, then a key in the same message: it must not overtake.
+    let long: String = "grüße 日本 ".chars().cycle().take(3000).collect();
+    viewer.input(&lease, press(10.0, 65.0)).await;
+    let enter =
+        json!({ "kind": "key_down", "key": "Enter", "code": "Enter", "location": 0, "modifiers": 0, "repeat": false, "alt_graph": false });
+    viewer.input(&lease, json!([paste(&long), enter])).await;
+    site.told_that("key Enter with 3000").await;
+    assert!(site.told().contains(&format!("plain {long}")), "{what}");
+    assert_eq!(site.told().iter().filter(|told| *told == "paste").count(), 1, "{what}");
+
+    viewer.input(&lease, press(10.0, 115.0)).await;
+    viewer.input(&lease, json!([paste("typed")])).await;
+    site.told_that("editor typed").await;
+    assert!(!viewer.was_refused(), "{what}");
+}
+
+#[tokio::test]
+async fn a_paste_is_the_pages_first_and_else_typed() {
+    let site = Site::start(&[("/", PAGE)]).await;
+    for flavour in BOTH {
+        site.forget();
+        let browser = Browser::at(flavour, &site.url("/")).await;
+        pastes(&site, &browser, flavour).await;
+    }
+}
+
+#[tokio::test]
+async fn a_paste_reaches_the_frame_that_has_the_focus() {
+    let site = Site::start(&[("/inner", PAGE)]).await;
+    let frame = |url: String| format!("<body style='margin:0'><iframe src='{url}' style='border:0;width:600px;height:400px'></iframe>");
+    let page = Site::start(&[("/", &frame(site.other_site("/inner")))]).await;
+    let browser = Browser::at(CHROMIUM, &page.url("/")).await;
+    site.told_that("ready").await;
+    pastes(&site, &browser, "a frame of another site").await;
+}
