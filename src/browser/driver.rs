@@ -1,6 +1,7 @@
 //! The driver: everything of one session's browser in one place.
 
 use super::cdp::{Cdp, CdpError};
+use super::chooser::Uploads;
 use super::control::Control;
 use super::hands::Ask;
 use super::live::Live;
@@ -41,6 +42,8 @@ pub struct Driver {
     pub sandbox: Sandbox,
     /// Chromium's product string.
     pub product: String,
+    /// Where files of persons go.
+    pub uploads: Uploads,
 }
 
 /// What Chromium says of itself.

@@ -66,7 +66,9 @@ impl Home {
         Ok(Self(path))
     }
 
-    fn path(&self) -> &Path {
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }
@@ -162,6 +164,10 @@ fn environment(args: &BrowserArgs) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
     if let Some(zone) = &args.timezone {
         all.push(("TZ", zone.clone()));
+    }
+    if args.locale.is_none() {
+        // Without it the browser can't name a file with a letter beyond ASCII.
+        all.push(("LANG", "C.UTF-8".to_owned()));
     }
     if let Some(locale) = &args.locale {
         all.push(("LANGUAGE", locale.replace('-', "_")));

@@ -2,6 +2,7 @@
 
 mod args;
 mod cdp;
+mod chooser;
 mod command_line;
 mod control;
 mod drag;
@@ -11,6 +12,7 @@ mod hands;
 mod input;
 mod keys;
 mod launch;
+mod leave;
 mod live;
 mod notice;
 mod paste;
@@ -26,6 +28,7 @@ mod tools;
 pub use args::{BrowserArgs, Flavour, SandboxTier};
 
 use crate::runtime::shutdown;
+use chooser::Uploads;
 use control::Control;
 use driver::{Driver, MOST_WAITING};
 use launch::{Home, LaunchError, Launched};
@@ -96,8 +99,18 @@ async fn serve(args: BrowserArgs) -> Result<(), u8> {
     let control = Control::new(tabs.clone());
     let live = Live::new();
     let hands = hands::start(control.clone(), tabs.clone(), live.clone(), stop.clone());
-    let driver =
-        Arc::new(Driver { cdp, tabs, control, live, hands, turn: Arc::default(), waiting: Semaphore::new(MOST_WAITING), sandbox, product });
+    let driver = Arc::new(Driver {
+        cdp,
+        tabs,
+        control,
+        live,
+        hands,
+        turn: Arc::default(),
+        waiting: Semaphore::new(MOST_WAITING),
+        sandbox,
+        product,
+        uploads: Uploads::new(home.path()),
+    });
     if let Some(tab) = driver.tabs.active_tab().filter(|_| first.as_str() != "about:blank") {
         drop(tab.session.fire("Page.navigate", &json!({ "url": first.as_str() })));
     }

@@ -1,6 +1,7 @@
 //! A person's paste. Pages that split a pasted code over several boxes listen to the event, so it comes first; what the page does
 //! not take itself is typed.
 
+use super::cdp::Session;
 use super::tab::Tab;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,8 +22,11 @@ const PASTE: &str = "function(text) {
 /// Pastes into the tab's focused element.
 pub async fn paste(tab: &Tab, text: String) {
     let pasted = async {
-        if left_to_us(tab, &text).await {
-            let typed = tab.session.call_within::<Value>(LIMIT, "Input.insertText", json!({ "text": text })).await;
+        let focus = tab.focus();
+        if left_to_us(focus.as_ref(), &text).await {
+            // To the frame itself: the browser learns of a frame that was just clicked into a moment later.
+            let session = focus.map_or_else(|| tab.session.clone(), |(session, _)| session);
+            let typed = session.call_within::<Value>(LIMIT, "Input.insertText", json!({ "text": text })).await;
             if let Err(error) = typed {
                 tracing::debug!(%error, "a paste was not answered");
             }
@@ -36,8 +40,8 @@ pub async fn paste(tab: &Tab, text: String) {
     }
 }
 
-async fn left_to_us(tab: &Tab, text: &str) -> bool {
-    let Some((session, context)) = tab.focus() else { return true };
+async fn left_to_us(focus: Option<&(Session, i64)>, text: &str) -> bool {
+    let Some((session, context)) = focus else { return true };
     let params = json!({
         "executionContextId": context, "functionDeclaration": PASTE, "arguments": [{ "value": text }],
         "returnByValue": true, "userGesture": true,

@@ -49,13 +49,17 @@
   on('pointerdown', over);
   on('focusin', report);
   // Which frame has the focus: it gets what is pasted.
+  let focused = -1000;
   let focusing = 0;
-  on('focusin', () => {
-    focusing ||= setTimeout(() => {
-      focusing = 0;
-      if (document.hasFocus() && !/^(IFRAME|FRAME|OBJECT|EMBED)$/.test(document.activeElement?.tagName)) tell({ kind: 'focus' });
-    });
-  });
+  const focus = () => {
+    focusing = 0;
+    focused = performance.now();
+    if (!/^(IFRAME|FRAME|OBJECT|EMBED)$/.test(document.activeElement?.tagName)) tell({ kind: 'focus' });
+  };
+  // At once, so that it is known when the click that did it is over; a page that moves the focus all the time is told of now and then.
+  on('focusin', () => { if (performance.now() - focused > 20) focus(); else focusing ||= setTimeout(focus, 20); });
+  // A frame of another process hears of its focus only when the browser does.
+  on('pointerdown', (event) => { if (!/^(IFRAME|FRAME|OBJECT|EMBED)$/.test(event.target?.tagName)) { focused = performance.now(); tell({ kind: 'focus' }); } });
   on('focusout', () => setTimeout(report));
 
   /* ---- pickers: native ones are told, and answered by `pick` ---- */

@@ -1,9 +1,11 @@
 //! One tab: what is known of it without asking Chromium.
 
 use super::cdp::{Frame, Session};
+use super::chooser::Chooser;
 use super::picker::Picker;
 use super::snapshot::References;
 use crate::driver::{DialogInfo, PageInfo, TabInfo};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -58,6 +60,10 @@ pub struct Tab {
     focus: Mutex<Option<(Session, i64)>>,
     /// The open dialog.
     pub dialog: watch::Sender<Option<DialogInfo>>,
+    /// How many dialogs the shown document has opened.
+    pub dialogs: AtomicU32,
+    /// What asks for files.
+    pub chooser: watch::Sender<Option<Chooser>>,
     /// The open picker.
     pub picker: watch::Sender<Option<Picker>>,
     /// How far it has loaded.
@@ -81,6 +87,8 @@ impl Tab {
             facts: Mutex::new(facts),
             focus: Mutex::new(None),
             dialog: watch::Sender::new(None),
+            dialogs: AtomicU32::new(0),
+            chooser: watch::Sender::new(None),
             picker: watch::Sender::new(None),
             load: watch::Sender::default(),
             frame: watch::Sender::new(None),
@@ -118,8 +126,10 @@ impl Tab {
         *self.focus.lock().unwrap_or_else(PoisonError::into_inner) = Some((session, context));
     }
 
-    /// No picker is open any more.
-    pub fn no_picker(&self) {
+    /// The document is gone, and what it had opened.
+    pub fn nothing_open(&self) {
+        self.dialogs.store(0, Ordering::Relaxed);
+        self.chooser.send_if_modified(|chooser| chooser.take().is_some());
         self.picker.send_if_modified(|picker| picker.take().is_some());
     }
 

@@ -4,17 +4,18 @@
 //! here ever closes a tab or brings one to the front.
 
 use super::cdp::{Cdp, Event, Frame, Session, Sink};
+use super::chooser::Chooser;
 use super::drag::{self, Begun};
 use super::notice::Notice;
 use super::picker::Picker;
 use super::snapshot::References;
 use super::tab::{Facts, Pointer, Tab};
 use crate::api::v1alpha1::Viewport;
-use crate::driver::{DialogInfo, PickerInfo, TabInfo};
+use crate::driver::{ChooserInfo, DialogInfo, PickerInfo, TabInfo};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, watch};
@@ -59,6 +60,8 @@ struct State {
 pub struct Tabs {
     state: Mutex<State>,
     numbers: Arc<AtomicU32>,
+    /// The last name given to a dialog or a chooser.
+    ids: AtomicU32,
     /// The tab that tools act on and viewers see.
     pub active: watch::Sender<Option<Arc<Tab>>>,
     /// Grows with every change of what [`Tabs::list`] says.
@@ -81,6 +84,7 @@ impl Tabs {
             begun: Mutex::new(Some(begun)),
             state: Mutex::new(State { size, ..State::default() }),
             numbers: Arc::default(),
+            ids: AtomicU32::new(1),
             active: watch::Sender::new(None),
             version: watch::Sender::new(0),
         }
@@ -292,6 +296,64 @@ impl Tabs {
         }
         self.changed();
     }
+
+    /// Takes in what a page says; `true` when the list of tabs now reads otherwise.
+    fn page_event(&self, tab: &Tab, event: &Event<'_>) -> bool {
+        match event.method {
+            "Page.javascriptDialogOpening" => {
+                if let Some(opening) = event.params::<DialogOpening>() {
+                    let cut = |text: String| text.chars().take(LONGEST_DIALOG).collect();
+                    tab.dialogs.fetch_add(1, Ordering::Relaxed);
+                    let id = self.ids.fetch_add(1, Ordering::Relaxed);
+                    let dialog =
+                        DialogInfo { id, kind: opening.kind, message: cut(opening.message), default_value: cut(opening.default_prompt) };
+                    tab.dialog.send_replace(Some(dialog));
+                }
+            }
+            "Page.javascriptDialogClosed" => drop(tab.dialog.send_replace(None)),
+            "Inspector.targetCrashed" => {
+                tab.facts().crashed = true;
+                tab.dialog.send_replace(None);
+                tab.nothing_open();
+                tab.load.send_modify(|load| load.busy = false);
+                return true;
+            }
+            "Inspector.targetReloadedAfterCrash" => {
+                tab.facts().crashed = false;
+                return true;
+            }
+            "Page.frameStartedLoading" | "Page.frameStartedNavigating" => main_frame(tab, event, |load| load.busy = true),
+            "Page.frameStoppedLoading" => main_frame(tab, event, |load| load.busy = false),
+            "Page.lifecycleEvent" => {
+                if let Some(life) = event.params::<Lifecycle>().filter(|life| life.frame_id == tab.id) {
+                    if life.name == "init" {
+                        tab.references().new_document();
+                        tab.nothing_open();
+                    }
+                    let loaded = life.name == "load";
+                    tab.load.send_if_modified(|load| match life.name.as_str() {
+                        "init" => {
+                            load.loader = life.loader_id;
+                            load.loaded = false;
+                            true
+                        }
+                        // What happened before we listened is told without its beginning.
+                        "load" if load.loader == life.loader_id || load.loader.is_empty() => {
+                            load.loader = life.loader_id;
+                            load.loaded = true;
+                            true
+                        }
+                        _ => false,
+                    });
+                    if loaded {
+                        begin(&tab.session, &[focus()]);
+                    }
+                }
+            }
+            _ => {}
+        }
+        false
+    }
 }
 
 impl Sink for Tabs {
@@ -325,6 +387,14 @@ impl Sink for Tabs {
                     self.tell(Notice::download(&download.suggested_filename));
                 }
             }
+            "Page.fileChooserOpened" => {
+                let tab = event.session.and_then(|session| self.tab_around(session));
+                if let (Some(tab), Some(session), Some(opened)) = (tab, event.session, event.params::<ChooserOpened>()) {
+                    let info = ChooserInfo { id: self.ids.fetch_add(1, Ordering::Relaxed), multiple: opened.mode == "selectMultiple" };
+                    let chooser = opened.backend_node_id.map(|node| Chooser { info, session: cdp.session(session), node });
+                    tab.chooser.send_replace(chooser);
+                }
+            }
             "Input.dragIntercepted" => self.dragged(event.session, event),
             "Runtime.bindingCalled" => {
                 let tab = event.session.and_then(|session| self.tab_around(session));
@@ -336,67 +406,12 @@ impl Sink for Tabs {
                 // A dialog of a frame inside blocks the whole page.
                 let dialog = event.method.starts_with("Page.javascriptDialog");
                 let tab = event.session.and_then(|session| if dialog { self.tab_around(session) } else { self.tab_of(session) });
-                if tab.is_some_and(|tab| page_event(&tab, event)) {
+                if tab.is_some_and(|tab| self.page_event(&tab, event)) {
                     self.changed();
                 }
             }
         }
     }
-}
-
-/// Takes in what a page says; `true` when the list of tabs now reads otherwise.
-fn page_event(tab: &Tab, event: &Event<'_>) -> bool {
-    match event.method {
-        "Page.javascriptDialogOpening" => {
-            if let Some(opening) = event.params::<DialogOpening>() {
-                let cut = |text: String| text.chars().take(LONGEST_DIALOG).collect();
-                let dialog = DialogInfo { kind: opening.kind, message: cut(opening.message), default_value: cut(opening.default_prompt) };
-                tab.dialog.send_replace(Some(dialog));
-            }
-        }
-        "Page.javascriptDialogClosed" => drop(tab.dialog.send_replace(None)),
-        "Inspector.targetCrashed" => {
-            tab.facts().crashed = true;
-            tab.dialog.send_replace(None);
-            tab.no_picker();
-            tab.load.send_modify(|load| load.busy = false);
-            return true;
-        }
-        "Inspector.targetReloadedAfterCrash" => {
-            tab.facts().crashed = false;
-            return true;
-        }
-        "Page.frameStartedLoading" | "Page.frameStartedNavigating" => main_frame(tab, event, |load| load.busy = true),
-        "Page.frameStoppedLoading" => main_frame(tab, event, |load| load.busy = false),
-        "Page.lifecycleEvent" => {
-            if let Some(life) = event.params::<Lifecycle>().filter(|life| life.frame_id == tab.id) {
-                if life.name == "init" {
-                    tab.references().new_document();
-                    tab.no_picker();
-                }
-                let loaded = life.name == "load";
-                tab.load.send_if_modified(|load| match life.name.as_str() {
-                    "init" => {
-                        load.loader = life.loader_id;
-                        load.loaded = false;
-                        true
-                    }
-                    // What happened before we listened is told without its beginning.
-                    "load" if load.loader == life.loader_id || load.loader.is_empty() => {
-                        load.loader = life.loader_id;
-                        load.loaded = true;
-                        true
-                    }
-                    _ => false,
-                });
-                if loaded {
-                    begin(&tab.session, &[focus()]);
-                }
-            }
-        }
-        _ => {}
-    }
-    false
 }
 
 fn main_frame(tab: &Tab, event: &Event<'_>, change: impl FnOnce(&mut super::tab::Load)) {
@@ -462,6 +477,7 @@ fn frame_setup() -> Vec<(&'static str, Value)> {
     vec![
         ("Runtime.enable", json!({})),
         ("Page.enable", json!({})),
+        ("Page.setInterceptFileChooserDialog", json!({ "enabled": true })),
         ("Runtime.addBinding", json!({ "name": BINDING, "executionContextName": WORLD })),
         // A passkey that is asked for all the same asks nobody, instead of behind a window that takes all input away.
         ("WebAuthn.enable", json!({ "enableUI": false })),
@@ -551,6 +567,13 @@ struct Lifecycle {
 #[serde(rename_all = "camelCase")]
 struct Download {
     suggested_filename: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ChooserOpened {
+    mode: String,
+    backend_node_id: Option<i64>,
 }
 
 #[derive(Deserialize)]

@@ -1,7 +1,7 @@
 //! The live view: a closed, bounded message set. The same messages travel between the dashboard and the gateway.
 
 use super::control::ControlState;
-use super::page::{DialogInfo, PageInfo, PickerInfo, TabInfo};
+use super::page::{ChooserInfo, DialogInfo, PageInfo, PickerInfo, TabInfo};
 use serde::{Deserialize, Serialize};
 
 /// The largest text message in, in bytes.
@@ -64,6 +64,11 @@ pub enum LiveEvent {
         /// The dialog.
         dialog: Option<DialogInfo>,
     },
+    /// The page asks for files, or (absent) no longer.
+    Chooser {
+        /// What it asks for.
+        chooser: Option<ChooserInfo>,
+    },
     /// A picker that no picture shows opened, or (absent) is gone.
     Picker {
         /// The picker.
@@ -112,6 +117,8 @@ pub enum LiveCommand {
     Dialog {
         /// The lease.
         lease: String,
+        /// Which dialog.
+        id: u32,
         /// OK or Cancel.
         accept: bool,
         /// The text of a prompt.
@@ -125,6 +132,35 @@ pub enum LiveCommand {
         id: u32,
         /// The value, or the number of the option; absent: it is closed as it is.
         value: Option<String>,
+    },
+    /// A piece of a file for the page that asks for one, in order. Needs the lease.
+    File {
+        /// The lease.
+        lease: String,
+        /// Which asking.
+        id: u32,
+        /// The file's name, without a folder.
+        name: String,
+        /// Its next bytes, in base64; at most 12 288 of them.
+        data: String,
+        /// Whether these are the last.
+        last: bool,
+    },
+    /// Gives the page the files that were sent, or none. Needs the lease.
+    Choose {
+        /// The lease.
+        lease: String,
+        /// Which asking.
+        id: u32,
+        /// The files, or Cancel.
+        accept: bool,
+    },
+    /// What a browser has buttons for. Needs the lease.
+    Go {
+        /// The lease.
+        lease: String,
+        /// Where to.
+        to: Way,
     },
     /// Shows another tab. Needs the lease.
     Tab {
@@ -143,6 +179,20 @@ pub enum LiveCommand {
         /// Yes or no.
         visible: bool,
     },
+}
+
+/// What a browser has buttons for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// To the page before.
+    Back,
+    /// To the page after.
+    Forward,
+    /// To the same page again; a tab that crashed or hangs comes back.
+    Reload,
+    /// The tab is closed.
+    Close,
 }
 
 /// One event of a person's hands. Coordinates are CSS pixels of the page, modifiers are Alt 1, Ctrl 2, Meta 4, Shift 8.

@@ -52,6 +52,9 @@ pub struct TabInfo {
 /// An open JavaScript dialog.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DialogInfo {
+    /// Names it in an answer: the next dialog has another one.
+    #[serde(default)]
+    pub id: u32,
     /// `alert`, `confirm`, `prompt` or `beforeunload`.
     pub kind: String,
     /// What the page says.
@@ -96,6 +99,15 @@ pub struct PickerOption {
     /// Whether it can't be chosen.
     #[serde(default)]
     pub disabled: bool,
+}
+
+/// The page asks for files. Only the viewers know any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChooserInfo {
+    /// Names it in an answer.
+    pub id: u32,
+    /// Whether it takes more than one.
+    pub multiple: bool,
 }
 
 /// Resizes the agent's browser. Clamped to the bounds of the API's viewport.

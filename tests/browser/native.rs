@@ -2,7 +2,10 @@
 
 use crate::harness::{BOTH, Browser, CHROMIUM, SHELL, SOON, Viewer, key, press};
 use crate::site::Site;
+use base64::Engine as _;
 use beckon::driver::{LiveEvent, PickerInfo};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::json;
 
 /// Asks for something at the press of a button, and tells whether it still hears another one.
@@ -304,5 +307,203 @@ async fn a_select_list_in_a_shadow_is_seen_and_clicked() {
         let (x, y) = place.split_once(' ').unwrap();
         viewer.input(&lease, press(x.parse().unwrap(), y.parse().unwrap())).await;
         site.told_that("chosen Large").await;
+    }
+}
+
+/// Two quick presses on OK must not answer the next question as well.
+#[tokio::test]
+async fn an_answer_is_for_the_dialog_that_was_seen() {
+    let page = "<button onclick='alert(`Noted.`); say(`pay ` + confirm(`Pay now?`))'>Ask</button>";
+    let site = Site::start(&[("/", page)]).await;
+    let browser = Browser::at(SHELL, &site.url("/")).await;
+    let mut viewer = browser.viewer().await;
+    browser.click("Ask").await;
+    let lease = browser.hold("ann").await.lease;
+    let id = |event: &LiveEvent| match event {
+        LiveEvent::Dialog { dialog: Some(dialog) } => dialog.id,
+        other => panic!("{other:?}"),
+    };
+    let first = id(&viewer.event("the note", |event| matches!(event, LiveEvent::Dialog { dialog: Some(_) })).await);
+    let ok = |id: u32| json!({ "type": "dialog", "lease": lease, "id": id, "accept": true, "text": null }).to_string();
+    viewer.say(&ok(first)).await;
+    let second = id(&viewer.event("the question", |event| matches!(event, LiveEvent::Dialog { dialog: Some(d) } if d.id != first)).await);
+    viewer.say(&ok(first)).await;
+    assert_eq!(viewer.refusal().await, "BAD_MESSAGE");
+    assert!(site.told().is_empty());
+    viewer.say(&ok(second)).await;
+    site.told_that("pay true").await;
+}
+
+const FILES: &str = "<body style='margin:0'>
+<input type=file multiple id=many style='position:absolute;left:0;top:0;width:200px;height:40px'>
+<input type=file id=one style='position:absolute;left:0;top:60px;width:200px;height:40px'><script>
+for (const e of [many, one]) {
+  e.addEventListener('cancel', () => say(e.id + ' cancel'));
+  e.addEventListener('change', async () => say(e.id + ' ' + (await Promise.all([...e.files].map(async (f) => f.name + '=' + (await f.text()).length))).join()));
+}
+say('ready')</script>";
+
+async fn chooser(viewer: &mut Viewer, what: &str) -> (u32, bool) {
+    match viewer.event(what, |event| matches!(event, LiveEvent::Chooser { chooser: Some(_) })).await {
+        LiveEvent::Chooser { chooser: Some(chooser) } => (chooser.id, chooser.multiple),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Sends a file as a viewer does, in pieces.
+async fn send_file(viewer: &mut Viewer, lease: &str, id: u32, name: &str, bytes: &[u8]) {
+    let pieces: Vec<&[u8]> = if bytes.is_empty() { vec![bytes] } else { bytes.chunks(9000).collect() };
+    for (at, piece) in pieces.iter().enumerate() {
+        let data = base64::engine::general_purpose::STANDARD.encode(piece);
+        let last = at + 1 == pieces.len();
+        viewer.say(&json!({ "type": "file", "lease": lease, "id": id, "name": name, "data": data, "last": last }).to_string()).await;
+    }
+}
+
+async fn choose(viewer: &mut Viewer, lease: &str, id: u32, accept: bool) {
+    viewer.say(&json!({ "type": "choose", "lease": lease, "id": id, "accept": accept }).to_string()).await;
+}
+
+/// The browser's own window for files is never there: the person's are sent, or none.
+#[tokio::test]
+async fn a_page_that_asks_for_files_gets_the_persons() {
+    let site = Site::start(&[("/", FILES)]).await;
+    for flavour in BOTH {
+        site.forget();
+        let browser = Browser::at(flavour, &site.url("/")).await;
+        let mut viewer = browser.viewer().await;
+        let lease = browser.hold("ann").await.lease;
+        viewer.input(&lease, press(60.0, 20.0)).await;
+        let (id, multiple) = chooser(&mut viewer, "many files").await;
+        assert!(multiple, "{flavour}");
+        // Far more than the queue to the hands holds.
+        send_file(&mut viewer, &lease, id, "scan 1.png", &vec![7; 3_000_000]).await;
+        send_file(&mut viewer, &lease, id, "résumé.pdf", b"").await;
+        choose(&mut viewer, &lease, id, true).await;
+        site.told_that("many scan 1.png=3000000,résumé.pdf=0").await;
+        viewer.event("it asks no longer", |event| matches!(event, LiveEvent::Chooser { chooser: None })).await;
+
+        viewer.input(&lease, press(60.0, 80.0)).await;
+        let (id, multiple) = chooser(&mut viewer, "one file").await;
+        assert!(!multiple, "{flavour}");
+        choose(&mut viewer, &lease, id, false).await;
+        site.told_that("one cancel").await;
+        assert!(!viewer.was_refused(), "{flavour}");
+
+        viewer.input(&lease, press(60.0, 80.0)).await;
+        let (id, _) = chooser(&mut viewer, "one file again").await;
+        for name in ["../../etc/passwd", "a/b"] {
+            send_file(&mut viewer, &lease, id, name, b"x").await;
+            assert_eq!(viewer.refusal().await, "BAD_MESSAGE", "{flavour} {name}");
+        }
+        send_file(&mut viewer, "00000000000000000000000000000000", id, "x", b"x").await;
+        assert_eq!(viewer.refusal().await, "LEASE_ENDED", "{flavour}");
+        send_file(&mut viewer, &lease, id + 1, "x", b"x").await;
+        assert_eq!(viewer.refusal().await, "BAD_MESSAGE", "{flavour}");
+        send_file(&mut viewer, &lease, id, "a", b"a").await;
+        send_file(&mut viewer, &lease, id, "b", b"b").await;
+        choose(&mut viewer, &lease, id, true).await;
+        assert_eq!(viewer.refusal().await, "BAD_MESSAGE", "{flavour}: it takes one");
+        // Who comes later sees that the page asks.
+        let mut late = browser.viewer().await;
+        let (id, _) = chooser(&mut late, "still one file").await;
+        send_file(&mut late, &lease, id, "one.txt", b"one").await;
+        choose(&mut late, &lease, id, true).await;
+        site.told_that("one one.txt=3").await;
+    }
+}
+
+async fn go(viewer: &mut Viewer, lease: &str, to: &str) {
+    viewer.say(&json!({ "type": "go", "lease": lease, "to": to }).to_string()).await;
+}
+
+/// A person has no address bar; what its buttons do they can do, also where the page does not answer.
+#[tokio::test]
+async fn a_person_goes_back_and_on_and_closes() {
+    let page = |name: &str| format!("<title>{name}</title><h1>{name}</h1><a href=/two>Next</a><script>say('{name}')</script>");
+    let (one, two) = (page("one"), page("two"));
+    let hang = "<title>hang</title><body style='margin:0'><button style='width:100px;height:50px' onclick='sayNow(`hangs`); while (true);'>Hang</button>";
+    let site = Site::start(&[("/one", &one), ("/two", &two), ("/hang", hang)]).await;
+    for flavour in BOTH {
+        site.forget();
+        let browser = Browser::at(flavour, &site.url("/one")).await;
+        browser.click("Next").await;
+        let mut viewer = browser.viewer().await;
+        let lease = browser.hold("ann").await.lease;
+        for (to, title) in [("back", "one"), ("forward", "two"), ("reload", "two")] {
+            site.forget();
+            go(&mut viewer, &lease, to).await;
+            site.told_that(title).await;
+        }
+        go(&mut viewer, &lease, "forward").await;
+        assert_eq!(viewer.refusal().await, "BAD_MESSAGE", "{flavour}: there is none");
+        browser.release(&json!({ "lease": lease })).await.unwrap();
+        browser.snapshot().await;
+
+        browser.tool("navigate", &json!({ "url": site.url("/hang") })).await.unwrap();
+        let lease = browser.hold("ann").await.lease;
+        viewer.input(&lease, press(50.0, 25.0)).await;
+        site.told_that("hangs").await;
+        go(&mut viewer, &lease, "back").await;
+        browser.until("it is left", |state| state.page.title == "two" && !state.tabs[0].crashed).await;
+
+        for pid in browser.renderers() {
+            kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+        }
+        browser.until("a crash", |state| state.tabs[0].crashed).await;
+        go(&mut viewer, &lease, "reload").await;
+        browser.until("it is back", |state| state.page.title == "two" && !state.tabs[0].crashed).await;
+        go(&mut viewer, &lease, "close").await;
+        browser.until("an empty tab", |state| state.tabs.len() == 1 && state.page.origin == "about").await;
+    }
+}
+
+/// A page that hangs only when it is left takes its tab with it: another tab goes on in its place.
+#[tokio::test]
+async fn a_page_that_hangs_while_it_is_left_is_left_all_the_same() {
+    let holds = "<title>holds</title><script>addEventListener('pagehide', () => { while (true); })</script>";
+    let site = Site::start(&[("/holds", holds), ("/", "<title>home</title><h1>home</h1>")]).await;
+    for flavour in BOTH {
+        let browser = Browser::at(flavour, &site.url("/holds")).await;
+        let reply = browser.tool("navigate", &json!({ "url": site.url("/") })).await.unwrap();
+        assert_eq!(reply.page.title, "home", "{flavour}");
+        let state = browser.until("the old tab is gone", |state| state.tabs.len() == 1).await;
+        assert_eq!(state.page.title, "home", "{flavour}");
+        assert!(browser.snapshot().await.contains("home"), "{flavour}");
+    }
+}
+
+/// An agent that can neither look nor leave would be stuck for good.
+#[tokio::test]
+async fn an_agent_leaves_a_page_that_hangs_or_asks_for_ever() {
+    let hang = "<title>hang</title><button onclick='setTimeout(() => { while (true); })'>Hang</button>";
+    let asks = "<title>asks</title><script>setTimeout(() => { while (true) alert('again'); }, 100)</script>";
+    let site = Site::start(&[("/hang", hang), ("/asks", asks), ("/", "<title>home</title><h1>home</h1>")]).await;
+    for flavour in BOTH {
+        let browser = Browser::at(flavour, &site.url("/hang")).await;
+        browser.click("Hang").await;
+        // A person had the hands meanwhile: the agent has to look first, which nobody can.
+        let grant = browser.hold("ann").await;
+        browser.release(&json!({ "lease": grant.lease })).await.unwrap();
+        assert_eq!(browser.refused("navigate", &json!({ "url": site.url("/") })).await, "OBSERVE_FIRST", "{flavour}");
+        assert_eq!(browser.refused("screenshot", &json!({})).await, "ACTION_FAILED", "{flavour}");
+        let reply = browser.tool("navigate", &json!({ "url": site.url("/") })).await.unwrap();
+        assert_eq!(reply.page.title, "home", "{flavour}");
+
+        browser.tool("navigate", &json!({ "url": site.url("/asks") })).await.unwrap();
+        browser.until("it asks", |state| state.dialog.is_some()).await;
+        assert_eq!(
+            browser.refused("navigate", &json!({ "url": site.url("/") })).await,
+            "DIALOG_OPEN",
+            "{flavour}: one question is answered"
+        );
+        for _ in 0..10 {
+            browser.until("it asks again", |state| state.dialog.is_some()).await;
+            browser.tool("handle_dialog", &json!({ "accept": false })).await.unwrap();
+        }
+        browser.until("and again", |state| state.dialog.is_some()).await;
+        let reply = browser.tool("navigate", &json!({ "url": site.url("/") })).await.unwrap();
+        assert_eq!((reply.page.title.as_str(), reply.dialog), ("home", None), "{flavour}");
+        assert!(browser.snapshot().await.contains("home"), "{flavour}");
     }
 }

@@ -15,8 +15,9 @@ fn dialog(event: &LiveEvent) -> Option<&DialogInfo> {
     }
 }
 
-async fn sees_dialog(viewer: &mut Viewer, message: &str) {
-    viewer.event(message, |event| dialog(event).is_some_and(|dialog| dialog.message == message)).await;
+async fn sees_dialog(viewer: &mut Viewer, message: &str) -> u32 {
+    let event = viewer.event(message, |event| dialog(event).is_some_and(|dialog| dialog.message == message)).await;
+    dialog(&event).unwrap().id
 }
 
 /// 1 and 2: a dialog costs nobody the tab, outlives every viewer and gateway, and is still answered.
@@ -34,11 +35,11 @@ async fn p1_an_open_dialog_keeps_its_tab_across_reconnects() {
         drop(before);
         assert_eq!(browser.refused("screenshot", &json!({})).await, "DIALOG_OPEN", "at once, not after a wait");
         let mut late = browser.viewer().await;
-        sees_dialog(&mut late, "Pay now?").await;
+        let id = sees_dialog(&mut late, "Pay now?").await;
         let state = browser.state().await;
         assert_eq!((state.tabs.len(), state.dialog.map(|dialog| dialog.message)), (1, Some("Pay now?".to_owned())), "{flavour}");
         let grant = browser.hold("ann").await;
-        late.say(&json!({ "type": "dialog", "lease": grant.lease, "accept": true, "text": null }).to_string()).await;
+        late.say(&json!({ "type": "dialog", "lease": grant.lease, "id": id, "accept": true, "text": null }).to_string()).await;
         site.told_that("answer true").await;
         browser.until("it is gone", |state| state.dialog.is_none()).await;
     }

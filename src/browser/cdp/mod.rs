@@ -25,7 +25,7 @@ const OUT_QUEUE: usize = 1024;
 /// How long a call may take when nothing else is said.
 pub const CALL_LIMIT: Duration = Duration::from_secs(10);
 /// These reach a crashed tab and revive it.
-const REVIVING: &[&str] = &["Page.navigate", "Page.reload", "Target.closeTarget"];
+const REVIVING: &[&str] = &["Page.navigate", "Page.navigateToHistoryEntry", "Page.reload", "Target.closeTarget"];
 
 /// Why Chromium did not do it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

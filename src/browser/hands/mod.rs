@@ -8,7 +8,7 @@
 mod answers;
 mod dragging;
 
-use super::cdp::{CdpError, Session};
+use super::cdp::{CdpError, Reply, Session};
 use super::control::Control;
 use super::drag::{Begun, Data};
 use super::input::{self, Action, Held, Send};
@@ -16,9 +16,10 @@ use super::live::Live;
 use super::paste;
 use super::tab::Tab;
 use super::tabs::Tabs;
-use crate::driver::{InputEvent, LiveEvent};
+use crate::driver::{InputEvent, LiveEvent, Way};
 use serde_json::Value;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,8 @@ use tokio_util::sync::CancellationToken;
 const QUEUE: usize = 256;
 /// A page that is busy for longer gets the next one all the same: during a drag a move is answered late or never.
 const UNDER_WAY: Duration = Duration::from_millis(50);
+/// How long a page may take for what came before a paste.
+const BEFORE_PASTE: Duration = Duration::from_millis(500);
 /// Bytes of the value of a picker.
 const LONGEST_PICK: usize = 256;
 
@@ -46,8 +49,12 @@ pub struct Ask {
 pub enum Deed {
     /// Input for the shown page.
     Input(Vec<InputEvent>),
-    /// An answer to the open dialog.
-    Dialog(bool, Option<String>),
+    /// An answer to that dialog.
+    Dialog(u32, bool, Option<String>),
+    /// Files for what asks for them.
+    Files(u32, Vec<PathBuf>),
+    /// What a browser has buttons for.
+    Go(Way),
     /// An answer to the open picker.
     Pick(u32, Option<String>),
     /// Another tab.
@@ -75,6 +82,8 @@ pub struct Hands {
     drag: Option<Data>,
     /// Where the left button went up last, and with which keys: a drag that begins now is dropped there.
     let_up: Option<((f64, f64), u8)>,
+    /// The newest event that is not a move.
+    last: Option<Reply>,
     /// What has to end before anything else is done.
     first: Option<UnderWay>,
     /// What is left of the message that was begun, and whose it is.
@@ -100,6 +109,7 @@ pub fn start(control: Arc<Control>, tabs: Arc<Tabs>, live: Arc<Live>, stop: Canc
         next_wheel: None,
         drag: None,
         let_up: None,
+        last: None,
         first: None,
         rest: VecDeque::new(),
         whose: None,
@@ -158,7 +168,7 @@ impl Hands {
                 }
             }
             Deed::Pick(_, Some(value)) if value.len() > LONGEST_PICK => return refuse("BAD_MESSAGE", "value: is too long"),
-            Deed::Dialog(..) | Deed::Pick(..) | Deed::Tab(_) => {}
+            Deed::Dialog(..) | Deed::Files(..) | Deed::Go(_) | Deed::Pick(..) | Deed::Tab(_) => {}
         }
         if ask.lease.is_empty() {
             return refuse("NO_LEASE", "Take control first.");
@@ -169,12 +179,21 @@ impl Hands {
                 self.whose = Some((ask.lease, ask.back));
                 self.work();
             }
-            Deed::Dialog(..) | Deed::Pick(..) | Deed::Tab(_) if self.control.admit_input(&ask.lease).is_err() => {
-                refuse("LEASE_ENDED", "Control has ended; nothing reached the page.");
-            }
-            Deed::Dialog(accept, text) => {
+            _ if self.control.admit_input(&ask.lease).is_err() => refuse("LEASE_ENDED", "Control has ended; nothing reached the page."),
+            Deed::Dialog(id, accept, text) => {
                 self.live.acted();
-                self.answer(accept, text);
+                if !self.answer(id, accept, text) {
+                    refuse("BAD_MESSAGE", "id: that dialog is closed");
+                }
+            }
+            Deed::Files(id, files) => {
+                self.live.acted();
+                self.files(id, files, ask.back);
+            }
+            Deed::Go(way) => {
+                self.let_go();
+                self.live.acted();
+                self.go(way, ask.back);
             }
             Deed::Pick(id, value) => {
                 self.live.acted();
@@ -235,7 +254,14 @@ impl Hands {
         if let InputEvent::Paste { text } = event {
             self.flush(&tab.session);
             let (tab, text) = (tab.clone(), text.clone());
-            self.first = Some(Box::pin(async move { paste::paste(&tab, text).await }));
+            // Where it goes is where the click before it led.
+            let before = self.last.take();
+            self.first = Some(Box::pin(async move {
+                if let Some(before) = before {
+                    drop(before.within::<Value>(BEFORE_PASTE).await);
+                }
+                paste::paste(&tab, text).await;
+            }));
             return;
         }
         if self.drag.is_some() {
@@ -258,7 +284,10 @@ impl Hands {
             }
             Action::All(sends) => {
                 self.flush(&tab.session);
-                fire(&tab.session, &sends);
+                if let Some((last, sends)) = sends.split_last() {
+                    fire(&tab.session, sends);
+                    self.last = tab.session.begin(last.method, &last.params).inspect_err(lost).ok();
+                }
             }
         }
     }

@@ -1,5 +1,6 @@
 //! One viewer's connection: events and the newest frame out, bounded commands in.
 
+use super::super::chooser::{Chooser, Upload};
 use super::super::driver::Driver;
 use super::super::hands::{Ask, Deed};
 use super::super::picker::Picker;
@@ -78,6 +79,7 @@ impl Drop for Quoted<'_> {
 
 async fn read(mut stream: SplitStream<WebSocket>, driver: &Driver, back: mpsc::Sender<LiveEvent>, tell: mpsc::Sender<Told>) {
     let mut quoted = Quoted { asks: &driver.hands, back: back.clone(), lease: None };
+    let mut upload = Upload::default();
     let refuse = |code: &str, message: &str| {
         drop(back.try_send(LiveEvent::Refused { code: code.to_owned(), message: message.to_owned() }));
     };
@@ -97,7 +99,18 @@ async fn read(mut stream: SplitStream<WebSocket>, driver: &Driver, back: mpsc::S
         };
         let (lease, deed) = match command {
             LiveCommand::Input { lease, events } => (lease, Deed::Input(events)),
-            LiveCommand::Dialog { lease, accept, text } => (lease, Deed::Dialog(accept, text)),
+            LiveCommand::Dialog { lease, id, accept, text } => (lease, Deed::Dialog(id, accept, text)),
+            LiveCommand::File { lease, id, name, data, last } => {
+                if let Err((code, why)) = piece(driver, &mut upload, &lease, (id, &name, &data, last)).await {
+                    refuse(code, why);
+                }
+                continue;
+            }
+            LiveCommand::Choose { lease, id, accept } => {
+                let files = upload.take(id);
+                (lease, Deed::Files(id, if accept { files } else { Vec::new() }))
+            }
+            LiveCommand::Go { lease, to } => (lease, Deed::Go(to)),
             LiveCommand::Pick { lease, id, value } => (lease, Deed::Pick(id, value)),
             LiveCommand::Tab { lease, id } => (lease, Deed::Tab(id)),
             LiveCommand::Drawn { sequence } => {
@@ -123,6 +136,21 @@ async fn read(mut stream: SplitStream<WebSocket>, driver: &Driver, back: mpsc::S
     }
 }
 
+/// A piece of a file goes to the disk at once: the socket waits for it, so that nothing piles up.
+async fn piece(
+    driver: &Driver,
+    upload: &mut Upload,
+    lease: &str,
+    (id, name, data, last): (u32, &str, &str, bool),
+) -> Result<(), (&'static str, &'static str)> {
+    driver.control.admit_input(lease).map_err(|_| ("LEASE_ENDED", "Control has ended; nothing reached the page."))?;
+    let asks = driver.tabs.active_tab().is_some_and(|tab| tab.chooser.borrow().as_ref().is_some_and(|chooser| chooser.info.id == id));
+    if !asks {
+        return Err(("BAD_MESSAGE", "id: the page does not ask for files any more"));
+    }
+    upload.piece(&driver.uploads, id, name, data, last).await.map_err(|why| ("BAD_MESSAGE", why))
+}
+
 struct Writer {
     sink: SplitSink<WebSocket, Message>,
     driver: Arc<Driver>,
@@ -136,17 +164,20 @@ struct Writer {
 /// What of the shown tab is watched.
 struct Watched {
     dialog: watch::Receiver<Option<crate::driver::DialogInfo>>,
+    chooser: watch::Receiver<Option<Chooser>>,
     picker: watch::Receiver<Option<Picker>>,
     pointer: watch::Receiver<Pointer>,
 }
 
 impl Watched {
     fn of(tab: &Tab) -> Self {
-        let (mut dialog, mut picker, mut pointer) = (tab.dialog.subscribe(), tab.picker.subscribe(), tab.pointer.subscribe());
+        let (mut dialog, mut pointer) = (tab.dialog.subscribe(), tab.pointer.subscribe());
+        let (mut chooser, mut picker) = (tab.chooser.subscribe(), tab.picker.subscribe());
         dialog.mark_changed();
+        chooser.mark_changed();
         picker.mark_changed();
         pointer.mark_changed();
-        Self { dialog, picker, pointer }
+        Self { dialog, chooser, picker, pointer }
     }
 }
 
@@ -174,9 +205,9 @@ impl Writer {
         let mut ping = interval(PING);
         loop {
             let ready = self.looker.is_some() && self.room();
-            let (dialog, picker, pointer) = match &mut watched {
-                Some(Watched { dialog, picker, pointer }) => (Some(dialog), Some(picker), Some(pointer)),
-                None => (None, None, None),
+            let (dialog, chooser, picker, pointer) = match &mut watched {
+                Some(Watched { dialog, chooser, picker, pointer }) => (Some(dialog), Some(chooser), Some(picker), Some(pointer)),
+                None => (None, None, None, None),
             };
             let sent = tokio::select! {
                 biased;
@@ -194,6 +225,7 @@ impl Writer {
                     true
                 }
                 dialog = newest(dialog) => self.tell(&LiveEvent::Dialog { dialog }).await,
+                chooser = newest(chooser) => self.tell(&LiveEvent::Chooser { chooser: chooser.map(|chooser| chooser.info) }).await,
                 picker = newest(picker) => self.tell(&LiveEvent::Picker { picker: picker.map(|picker| picker.info) }).await,
                 _ = version.changed() => {
                     version.borrow_and_update();

@@ -12,6 +12,7 @@ use super::cdp::CdpError;
 use super::control::Control;
 use super::driver::Driver;
 use super::error::Refused;
+use super::leave;
 use super::tab::Tab;
 use super::tabs::Tabs;
 use crate::domain::tools::{self, Class};
@@ -85,7 +86,12 @@ pub type Done<T = Outcome> = Result<T, Stop>;
 impl Context {
     /// Waits for something of the page, unless a dialog opens first: then nothing would come.
     pub async fn unless_dialog<T, E: Into<Stop>>(&self, wanted: impl Future<Output = Result<T, E>>) -> Done<T> {
-        let mut dialog = self.tab.dialog.subscribe();
+        self.unless_dialog_of(&self.tab, wanted).await
+    }
+
+    /// The same for another tab.
+    pub async fn unless_dialog_of<T, E: Into<Stop>>(&self, tab: &Tab, wanted: impl Future<Output = Result<T, E>>) -> Done<T> {
+        let mut dialog = tab.dialog.subscribe();
         let opened = async {
             match dialog.wait_for(Option::is_some).await {
                 Ok(dialog) => dialog.clone(),
@@ -165,8 +171,8 @@ async fn act(driver: &Arc<Driver>, tool: &str, class: Class, body: &[u8]) -> Res
     let looked = matches!(tool, "snapshot" | "screenshot")
         && match &done {
             Ok(_) | Err(Stop::Dialog(_)) => true,
-            // What there is to see of a crashed tab was seen.
-            Err(Stop::Refused(refused)) => refused.code == DriverErrorCode::TabCrashed,
+            // What there is to see of a tab that crashed or hangs was seen: navigating must remain.
+            Err(Stop::Refused(refused)) => matches!(refused.code, DriverErrorCode::TabCrashed | DriverErrorCode::ActionFailed),
         };
     if looked {
         driver.control.observed(since);
@@ -220,7 +226,9 @@ async fn dispatch(context: &Context, tool: &str, body: &[u8]) -> Done {
         return press::dialog(context, arguments(body)?).await;
     }
     let open = context.tab.dialog.borrow().clone();
-    if let Some(dialog) = open {
+    if let Some(dialog) = open
+        && !(tool == "navigate" && leave::asks_for_ever(&context.tab))
+    {
         return Err(if tool == "snapshot" { Stop::Dialog(dialog) } else { waits(&dialog).into() });
     }
     match tool {

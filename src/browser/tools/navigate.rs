@@ -1,10 +1,13 @@
 //! `navigate`.
 
 use super::super::error::Refused;
+use super::super::leave;
+use super::super::tab::Tab;
+use super::click::empty;
 use super::{Context, Done, Stop};
 use crate::driver::Navigate;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::time::Duration;
 use tokio::time::timeout;
 use url::Url;
@@ -39,32 +42,46 @@ pub fn allowed(address: &str) -> Result<Url, String> {
 
 pub(super) async fn run(context: &Context, arguments: Navigate) -> Done {
     let url = allowed(&arguments.url).map_err(Refused::argument)?;
-    let mut load = context.tab.load.subscribe();
-    if load.borrow().loader.is_empty() {
-        context.tab.begun().await;
+    let tab = leave::free(&context.tabs, &context.tab).await?;
+    if go(context, &tab, &url).await? || leave::alive(&tab).await? {
+        return Ok(empty());
     }
-    let go = context.tab.session.call_within(GO_LIMIT, "Page.navigate", json!({ "url": url.as_str() }));
-    let gone: Gone = context.unless_dialog(go).await?;
+    // It hung while it was left.
+    let tab = leave::free(&context.tabs, &tab).await?;
+    go(context, &tab, &url).await?;
+    Ok(empty())
+}
+
+/// Goes there and waits until the page has loaded; `false` when the page of before is still there.
+async fn go(context: &Context, tab: &Tab, url: &Url) -> Done<bool> {
+    let mut load = tab.load.subscribe();
+    if load.borrow().loader.is_empty() {
+        tab.begun().await;
+    }
+    let go = tab.session.call_within(GO_LIMIT, "Page.navigate", json!({ "url": url.as_str() }));
+    let gone: Gone = context.unless_dialog_of(tab, go).await?;
     if gone.is_download {
         return Err(Refused::failed("The address is a download; this session keeps none.").into());
     }
     if let Some(error) = gone.error_text.filter(|text| !text.is_empty()) {
         return Err(Refused::failed(format!("The page could not be opened: {error}.")).into());
     }
-    if let Some(loader) = gone.loader_id {
-        let before = load.borrow_and_update().loader.clone();
-        let loaded = async {
-            // Another document may replace it at once; then that one counts.
-            if before != loader {
-                drop(load.wait_for(|load| load.loader != before).await);
-            }
-            drop(load.wait_for(|load| load.loaded).await);
-            Ok::<(), Stop>(())
-        };
-        let limited = async { timeout(LOAD_LIMIT, loaded).await.unwrap_or(Ok(())) };
-        context.unless_dialog(limited).await?;
-    }
-    Ok(Value::Object(serde_json::Map::new()).into())
+    // To another place in the same document.
+    let Some(loader) = gone.loader_id else { return Ok(true) };
+    let before = load.borrow_and_update().loader.clone();
+    let mut there = before == loader;
+    let loaded = async {
+        // Another document may replace it at once; then that one counts.
+        if !there {
+            drop(load.wait_for(|load| load.loader != before).await);
+            there = true;
+        }
+        drop(load.wait_for(|load| load.loaded).await);
+        Ok::<(), Stop>(())
+    };
+    let limited = async { timeout(LOAD_LIMIT, loaded).await.unwrap_or(Ok(())) };
+    context.unless_dialog_of(tab, limited).await?;
+    Ok(there)
 }
 
 #[cfg(test)]

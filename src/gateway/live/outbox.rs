@@ -23,6 +23,7 @@ struct Slots {
     control: Option<LiveEvent>,
     page: Option<LiveEvent>,
     dialog: Option<LiveEvent>,
+    chooser: Option<LiveEvent>,
     picker: Option<LiveEvent>,
     pointer: Option<LiveEvent>,
     no_picture: Option<LiveEvent>,
@@ -55,6 +56,7 @@ impl Outbox {
             LiveEvent::Control { .. } => slots.control = Some(event),
             LiveEvent::Page { .. } => slots.page = Some(event),
             LiveEvent::Dialog { .. } => slots.dialog = Some(event),
+            LiveEvent::Chooser { .. } => slots.chooser = Some(event),
             LiveEvent::Picker { .. } => slots.picker = Some(event),
             LiveEvent::Pointer { .. } => slots.pointer = Some(event),
             LiveEvent::NoPicture { .. } => {
@@ -90,6 +92,7 @@ impl Outbox {
         let event = (slots.control.take())
             .or_else(|| slots.page.take())
             .or_else(|| slots.dialog.take())
+            .or_else(|| slots.chooser.take())
             .or_else(|| slots.picker.take())
             .or_else(|| slots.words.pop_front())
             .or_else(|| slots.no_picture.take())

@@ -7,6 +7,10 @@ use serde::Deserialize;
 const EVENTS: usize = 64;
 /// The longest text of an event, in characters.
 const TEXT: usize = 4096;
+/// The longest name of a file, in bytes.
+const NAME: usize = 255;
+/// The largest piece of a file, in base64.
+const PIECE: usize = 12 * 1024 / 3 * 4;
 /// The longest value of a picker, in bytes.
 const PICK: usize = 256;
 /// The longest key name, code or id.
@@ -61,12 +65,19 @@ pub fn read(text: &str) -> Result<Heard, Refusal> {
             }
             events.iter().try_for_each(event)?;
         }
-        LiveCommand::Dialog { lease, accept: _, text: said } => {
+        LiveCommand::Dialog { lease, id: _, accept: _, text: said } => {
             id(lease)?;
             if said.as_ref().is_some_and(|said| said.chars().count() > TEXT) {
                 return Err(Refusal("text is too long"));
             }
         }
+        LiveCommand::File { lease, id: _, name, data, last: _ } => {
+            id(lease)?;
+            if name.is_empty() || name.len() > NAME || data.len() > PIECE {
+                return Err(Refusal("name or data is out of range"));
+            }
+        }
+        LiveCommand::Choose { lease, .. } | LiveCommand::Go { lease, .. } => id(lease)?,
         LiveCommand::Pick { lease, id: _, value } => {
             id(lease)?;
             if value.as_ref().is_some_and(|value| value.len() > PICK) {
@@ -87,6 +98,9 @@ pub fn lease(command: &LiveCommand) -> Option<&str> {
     match command {
         LiveCommand::Input { lease, .. }
         | LiveCommand::Dialog { lease, .. }
+        | LiveCommand::File { lease, .. }
+        | LiveCommand::Choose { lease, .. }
+        | LiveCommand::Go { lease, .. }
         | LiveCommand::Pick { lease, .. }
         | LiveCommand::Tab { lease, .. } => Some(lease),
         LiveCommand::Drawn { .. } | LiveCommand::Visible { .. } => None,
@@ -177,7 +191,10 @@ mod tests {
             input(json!({"kind": "paste", "text": "123456"})),
             input(json!({"kind": "touch", "phase": "end", "points": [], "modifiers": 0})),
             input(json!({"kind": "release_all"})),
-            json!({"type": "dialog", "lease": "l", "accept": true, "text": null}).to_string(),
+            json!({"type": "dialog", "lease": "l", "id": 1, "accept": true, "text": null}).to_string(),
+            json!({"type": "file", "lease": "l", "id": 1, "name": "a.png", "data": "A".repeat(PIECE - 300), "last": false}).to_string(),
+            json!({"type": "choose", "lease": "l", "id": 1, "accept": true}).to_string(),
+            json!({"type": "go", "lease": "l", "to": "reload"}).to_string(),
             json!({"type": "tab", "lease": "l", "id": "T1"}).to_string(),
             json!({"type": "pick", "lease": "l", "id": 1, "value": "2026-12-31"}).to_string(),
             json!({"type": "pick", "lease": "l", "id": 1, "value": null}).to_string(),
@@ -222,6 +239,10 @@ mod tests {
             many(65),
             json!({"type": "tab", "lease": "l", "id": "x".repeat(129)}).to_string(),
             json!({"type": "pick", "lease": "l", "id": 1, "value": "x".repeat(257)}).to_string(),
+            json!({"type": "dialog", "lease": "l", "accept": true, "text": null}).to_string(),
+            json!({"type": "file", "lease": "l", "id": 1, "name": "", "data": "", "last": true}).to_string(),
+            json!({"type": "file", "lease": "l", "id": 1, "name": "x".repeat(256), "data": "", "last": true}).to_string(),
+            json!({"type": "go", "lease": "l", "to": "http://a.example"}).to_string(),
             json!({"type": "input", "lease": "", "events": [{"kind": "release_all"}]}).to_string(),
             format!("{}{}", " ".repeat(MAX_COMMAND_BYTES), r#"{"type":"drawn","sequence":1}"#),
         ] {

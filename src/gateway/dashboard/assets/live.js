@@ -213,7 +213,7 @@ export class LiveView {
       element("b", {}, "The page says"), element("p", { class: "said" }, said));
     const prompt = dialog.kind === "prompt" ? element("input", { type: "text", value: dialog.default_value, "aria-label": "Answer to the page", maxlength: "4096", disabled: !driving }) : null;
     if (prompt) box.append(prompt);
-    const reply = (accept) => this.send({ type: "dialog", lease: this.lease, accept, text: accept && prompt ? prompt.value : null });
+    const reply = (accept) => this.send({ type: "dialog", lease: this.lease, id: dialog.id, accept, text: accept && prompt ? prompt.value : null });
     const ok = element("button", { type: "button", class: "main", disabled: !driving }, dialog.kind === "beforeunload" ? "Leave" : "OK");
     ok.addEventListener("click", () => reply(true));
     const buttons = [ok];
