@@ -23,6 +23,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("sessions.js", SCRIPT, include_str!("assets/sessions.js")),
     ("session.js", SCRIPT, include_str!("assets/session.js")),
     ("live.js", SCRIPT, include_str!("assets/live.js")),
+    ("asked.js", SCRIPT, include_str!("assets/asked.js")),
     ("input.js", SCRIPT, include_str!("assets/input.js")),
     ("plain.js", SCRIPT, include_str!("assets/plain.js")),
     ("keys.js", SCRIPT, include_str!("assets/keys.js")),

@@ -51,7 +51,15 @@ pub fn view(access: &Access<'_>, namespace: &str, request: Option<&str>, may_res
                 @if may_resize { button type="button" data-act="resize" { "Resize agent browser" } }
             }
             div.tabs role="tablist" aria-label="Tabs of the browser" {}
-            p.address {}
+            div.place {
+                div.ways role="group" aria-label="Buttons of the agent's browser" hidden {
+                    button type="button" data-go="back" aria-label="Back" title="Back" { "←" }
+                    button type="button" data-go="forward" aria-label="Forward" title="Forward" { "→" }
+                    button type="button" data-go="reload" aria-label="Reload the page" title="Reload the page" { "↻" }
+                    button type="button" data-go="close" aria-label="Close the tab" title="Close the tab" { "✕" }
+                }
+                p.address {}
+            }
             div.stage {
                 div.screen {
                     canvas width="1280" height="800" role="img" aria-label="The agent's page" {}

@@ -209,6 +209,9 @@ export class Hands {
   paste(event) {
     event.preventDefault();
     const text = event.clipboardData?.getData("text/plain") ?? "";
-    if (text) this.text(text);
+    if (!text) return;
+    // The page hears of it as a paste where it fits into one message; more than that is typed.
+    const fits = [...text].length <= 4096 && new TextEncoder().encode(JSON.stringify(text)).length <= 12_000;
+    if (fits) this.push({ kind: "paste", text }); else this.text(text);
   }
 }

@@ -1,5 +1,6 @@
 // The live view: the newest frame of the agent's page, and who has the hands.
 import { api, busy, element, me, now, signedOut, toast } from "./core.js";
+import { Asked } from "./asked.js";
 import { Hands } from "./input.js";
 
 const MAGIC = 0x42463031; // BF01
@@ -9,7 +10,7 @@ const CURSORS = new Set(["auto", "default", "none", "context-menu", "help", "poi
   "w-resize", "ne-resize", "nw-resize", "se-resize", "sw-resize", "ew-resize", "ns-resize", "nesw-resize", "nwse-resize", "zoom-in", "zoom-out"]);
 const NO_PICTURE = {
   starting: ["The browser is starting", "Its picture comes as soon as there is one."],
-  crashed: ["This tab crashed", "The agent can navigate to bring it back."],
+  crashed: ["This tab crashed", "Whoever drives can reload it; the agent can navigate."],
   busy: ["The page is busy", "It has not answered for a while; what you do arrives when it does."],
 };
 const PHONE = matchMedia("(max-width: 960px)");
@@ -43,7 +44,12 @@ export class LiveView {
     this.connected = false;
     this.ended = false;
     this.lastFrame = 0;
+    this.ways = find(".ways");
     this.hands = new Hands(this, this.canvas, find(".keys"));
+    this.asked = new Asked(this);
+    this.ways?.addEventListener("click", ({ target }) => {
+      if (target.dataset.go && this.lease) { this.send({ type: "go", lease: this.lease, to: target.dataset.go }); this.hands.focus(); }
+    });
     this.takeButton?.addEventListener("click", () => busy(this.takeButton, () => this.take()));
     this.letGoButton?.addEventListener("click", () => this.letGo());
     this.keepButton?.addEventListener("click", () => this.keep());
@@ -170,6 +176,9 @@ export class LiveView {
       case "control": this.controlIs(event.control); break;
       case "page": this.pageIs(event.page, event.tabs); break;
       case "dialog": this.dialogIs(event.dialog); break;
+      case "picker": this.asked.picker(event.picker); break;
+      case "chooser": this.asked.chooser(event.chooser); break;
+      case "notice": toast(event.message); break;
       case "pointer":
         this.canvas.style.cursor = this.lease && CURSORS.has(event.cursor) ? event.cursor : "";
         this.keysButton?.classList.toggle("main", Boolean(event.editable));
@@ -335,6 +344,8 @@ export class LiveView {
       this.takeButton.title = other ? `${other} is driving: you can take over when they let go.` : this.connected ? "" : "The view is not connected.";
     }
     if (this.letGoButton) this.letGoButton.hidden = !this.lease;
+    if (this.ways) this.ways.hidden = !this.lease;
+    this.asked.show();
     if (this.keysButton) this.keysButton.hidden = !this.lease;
     const left = this.lease ? Math.min(this.idleUntil, this.ceiling) - now() : Infinity;
     this.countdown.hidden = left > 60_000;
