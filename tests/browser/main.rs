@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr, clippy::type_complexity)]
 
 mod actions;
+mod choosers;
 mod control;
 mod drag;
 mod harness;
