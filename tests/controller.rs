@@ -14,8 +14,6 @@ mod crowd;
 mod faults;
 #[path = "controller/leaders.rs"]
 mod leaders;
-#[path = "controller/races.rs"]
-mod races;
 #[path = "controller/requests.rs"]
 mod requests;
 #[path = "controller/sessions.rs"]

@@ -1,0 +1,13 @@
+//! Ten thousand races, alone on the machine: beside them other suites would have to wait for the API server.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr, clippy::type_complexity)]
+
+mod support;
+
+#[path = "controller/races.rs"]
+mod races;
+#[path = "controller/told.rs"]
+mod told;
+#[allow(dead_code)]
+#[path = "controller/world.rs"]
+mod world;
