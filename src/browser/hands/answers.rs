@@ -67,9 +67,13 @@ impl Hands {
         let tabs = self.tabs.clone();
         self.first = Some(Box::pin(async move {
             match timeout(GO_LIMIT, gone(&tabs, &tab, way)).await {
-                Ok(Ok(true)) | Err(_) => {}
+                Ok(Ok(true)) => {}
                 Ok(Ok(false)) => refuse("There is no such page."),
-                Ok(Err(error)) => lost(&error),
+                Ok(Err(error)) => {
+                    lost(&error);
+                    refuse("The browser could not go there.");
+                }
+                Err(_) => refuse("The browser takes long to go there; see whether it still does."),
             }
         }));
     }
