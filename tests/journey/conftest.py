@@ -3,12 +3,15 @@
 import os
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from agents import Agent
 from people import Person
 from shop import Shop
 from world import World
+
+# A page on a busy machine takes its time.
+expect.set_options(timeout=15_000)
 
 # Short, so that what ends in hours ends in seconds here. The rest is as installed.
 SETTINGS = ("attention.minWaitSeconds=0", "attention.reattachGraceSeconds=5")
