@@ -211,7 +211,10 @@ fn changed(before: &BTreeSet<String>, after: &BTreeSet<String>) -> Vec<String> {
 }
 
 fn existing(kinds: bool) -> ControlPlane {
-    ControlPlane::start(&Options { scheduler: true, node: true, kinds, policies: kinds, ..Options::default() })
+    let plane = ControlPlane::start(&Options { scheduler: true, node: true, kinds, policies: kinds, ..Options::default() });
+    // It comes by itself, and must be among what was there before.
+    until("the node", Duration::from_secs(60), || everything(&plane).iter().any(|object| object.starts_with("Node/")));
+    plane
 }
 
 fn up_in(plane: &ControlPlane, namespace: &str, dir: &Path) -> Output {
