@@ -21,7 +21,7 @@ const SETTINGS: &[&str] = &["attention.minWaitSeconds=0", "attention.reattachGra
 const GROUPS: &[&[&str]] = &[
     &["test_takeover.py", "test_gate.py", "test_limits.py"],
     &["test_losses.py"],
-    &["test_outcomes.py", "test_answers.py", "test_pages.py"],
+    &["test_outcomes.py", "test_answers.py", "test_asked.py", "test_pages.py"],
 ];
 
 /// pytest's exit code for "no test was collected".

@@ -17,9 +17,9 @@ export class Asked {
     view.over.before(this.box);
   }
 
-  picker(picker) { this.open = picker ? { kind: "picker", ...picker, type: picker.kind } : this.open?.kind === "picker" ? null : this.open; this.render(); }
+  picker(picker) { this.open = picker ? { ...picker, type: picker.kind, kind: "picker" } : this.open?.kind === "picker" ? null : this.open; this.render(); }
 
-  chooser(chooser) { this.open = chooser ? { kind: "chooser", ...chooser } : this.open?.kind === "chooser" ? null : this.open; this.render(); }
+  chooser(chooser) { this.open = chooser ? { ...chooser, kind: "chooser" } : this.open?.kind === "chooser" ? null : this.open; this.render(); }
 
   /** Who drives may have changed. */
   show() { if (this.open && this.shown !== Boolean(this.view.lease)) this.render(); }
@@ -33,7 +33,7 @@ export class Asked {
       if (had && view.lease) view.hands.focus();
       return;
     }
-    const form = element("form", { class: "page-dialog", role: "dialog", "aria-label": "Asked by the browser", novalidate: "" });
+    const form = element("form", { novalidate: "" });
     form.addEventListener("submit", (event) => event.preventDefault());
     form.append(...(open.kind === "picker" ? this.pick(open, form) : this.files(open, form)));
     if (!view.lease) form.append(element("p", { class: "hint" }, "Take over to answer it."));
@@ -42,7 +42,7 @@ export class Asked {
       event.stopPropagation();
       this.cancel();
     });
-    this.box.replaceChildren(form);
+    this.box.replaceChildren(element("div", { class: "page-dialog", role: "dialog", "aria-label": "Asked by the browser" }, form));
     if (view.lease) (form.querySelector("input, select") ?? form.querySelector("button"))?.focus();
   }
 

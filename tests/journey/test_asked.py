@@ -1,0 +1,132 @@
+"""What the agent's browser itself asks is in no picture of the page: the dashboard draws it, and a person answers it there."""
+
+import http.server
+import re
+import threading
+
+import pytest
+from playwright.sync_api import expect
+
+from waiting import eventually
+
+PAGE = """<!doctype html><meta charset=utf-8><title>{name}</title><style>* {{ position: absolute; margin: 0; height: 40px; width: 200px }}</style>
+<input type=date id=day aria-label=Day style="left:20px;top:20px">
+<select id=size aria-label=Size style="appearance:none !important;left:20px;top:80px"><option>Small<option>Large</select>
+<input type=file id=scan style="left:20px;top:140px">
+<input id=code maxlength=1 style="left:20px;top:200px;width:40px"><input id=rest style="left:80px;top:200px">
+<script>
+const say = (text) => fetch("/said", {{ method: "POST", body: text }});
+for (const field of [day, size]) field.addEventListener("change", () => say(field.id + " " + field.value));
+scan.addEventListener("change", async () => say(scan.files[0].name + " " + await scan.files[0].text()));
+code.addEventListener("paste", (event) => {{ const text = event.clipboardData.getData("text/plain");
+  event.preventDefault(); code.value = text[0]; rest.value = text.slice(1); say("code " + code.value + rest.value); }});
+say("{name}");
+</script>"""
+SIZE = {"width": 1280, "height": 800}
+# What is asked goes through a page, a pod and a gateway.
+SOON = 20_000
+
+
+@pytest.fixture
+def site():
+    said = []
+
+    class Site(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = PAGE.format(name=self.path.strip("/") or "page").encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self):
+            said.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server.said = said
+    server.url = f"http://127.0.0.1:{server.server_port}"
+    yield server
+    server.shutdown()
+
+
+def test_pickers_files_pastes_and_buttons(world, agents, people, site):
+    agent, operator = agents(), people()
+    session = agent.session(f"{site.url}/one")
+    agent.call("navigate", session_id=session, url=f"{site.url}/two")
+    call = agent.ask(session, "Please fill in the form.")
+    operator.open(world.open_request(session)["metadata"]["name"])
+    operator.take_over()
+    page = operator.page
+    told = lambda what: eventually(lambda: what in site.said, f"{what!r} at the page, not {site.said}", 15)
+
+    def at(x, y):
+        operator.click({"x": x, "y": y}, SIZE)
+
+    at(208, 40)
+    asked = page.get_by_role("dialog", name="Asked by the browser")
+    day = asked.get_by_label("Day: date")
+    expect(day).to_be_focused(timeout=SOON)
+    assert operator.axe() == []
+    day.fill("2026-12-31")
+    asked.get_by_role("button", name="Set").click()
+    told("day 2026-12-31")
+    expect(asked).to_have_count(0, timeout=SOON)
+
+    at(100, 100)
+    asked.get_by_label("Size: choice").select_option("Large")
+    page.keyboard.press("Enter")
+    told("size Large")
+    expect(asked).to_have_count(0, timeout=SOON)
+
+    at(60, 160)
+    asked.get_by_label("File for the page").set_input_files({"name": "scan 1.txt", "mimeType": "text/plain", "buffer": b"signed " * 4000})
+    asked.get_by_role("button", name="Send").click()
+    told("scan 1.txt " + "signed " * 4000)
+    expect(asked).to_have_count(0, timeout=SOON)
+
+    at(60, 160)
+    asked.get_by_role("button", name="Cancel").click()
+    expect(asked).to_have_count(0, timeout=SOON)
+
+    at(40, 220)
+    page.evaluate(
+        """(text) => { const data = new DataTransfer(); data.setData("text/plain", text);
+        document.activeElement.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true })); }""",
+        "123456",
+    )
+    told("code 123456")
+
+    page.get_by_role("button", name="Back").click()
+    eventually(lambda: site.said.count("one") == 2, "the page before", 15)
+    page.get_by_role("button", name="Reload the page").click()
+    eventually(lambda: site.said.count("one") == 3, "the same page again", 15)
+    assert operator.problems == []
+    operator.answer("Resolve", "Filled in.")
+    assert call.result(15)["message"] == "Filled in."
+
+
+def test_who_only_watches_sees_what_is_asked_and_answers_nothing(world, agents, people, site):
+    agent, watcher, driver = agents(), people("operator-2"), people()
+    session = agent.session(f"{site.url}/one")
+    agent.ask(session, "Please fill in the form.")
+    name = world.open_request(session)["metadata"]["name"]
+    watcher.open(name)
+    watcher.see()
+    driver.open(name)
+    driver.take_over()
+    driver.click({"x": 208, "y": 40}, SIZE)
+    asked = watcher.page.get_by_role("dialog", name="Asked by the browser")
+    expect(asked.get_by_text("Take over to answer it.")).to_be_visible(timeout=SOON)
+    for button in asked.get_by_role("button").all():
+        expect(button).to_be_disabled()
+    expect(watcher.page.get_by_role("group", name=re.compile("Buttons of the agent's browser"))).to_be_hidden()
+    driver.page.get_by_role("dialog", name="Asked by the browser").get_by_role("button", name="Cancel").click()
+    expect(asked).to_have_count(0, timeout=SOON)
+    driver.answer("Resolve", "Done.")
