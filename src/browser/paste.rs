@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// How long the page may take for each of the two steps.
-const LIMIT: Duration = Duration::from_millis(500);
+const LIMIT: Duration = Duration::from_secs(2);
 
 /// Whether the page leaves it to us. Runs in our own world of the frame that has the focus.
 const PASTE: &str = "function(text) {

@@ -31,7 +31,7 @@ const QUEUE: usize = 256;
 /// A page that is busy for longer gets the next one all the same: during a drag a move is answered late or never.
 const UNDER_WAY: Duration = Duration::from_millis(50);
 /// How long a page may take for what came before a paste.
-const BEFORE_PASTE: Duration = Duration::from_millis(500);
+const BEFORE_PASTE: Duration = Duration::from_secs(2);
 /// Bytes of the value of a picker.
 const LONGEST_PICK: usize = 256;
 
