@@ -33,6 +33,8 @@ const LEAN: &[&str] = &[
     "--disable-breakpad",
     "--disable-crash-reporter",
     "--disable-domain-reliability",
+    // Its log would tell what pages write to their consoles.
+    "--log-level=1",
     "--disable-client-side-phishing-detection",
     "--disable-search-engine-choice-screen",
     "--disable-gpu",

@@ -176,12 +176,15 @@ fn environment(args: &BrowserArgs) -> Vec<(&'static str, String)> {
     all
 }
 
-/// Reads what Chromium complains about, on a thread of its own: it goes to the log at `debug`, and the start of it is kept.
+/// Reads what Chromium complains about, on a thread of its own: where it does is told at `debug`, and the start of it is kept
+/// for [`complaint`]. What it says may be a page's words.
 fn listen(stderr: ChildStderr, kept: Arc<Mutex<String>>) -> tokio::task::JoinHandle<()> {
     tokio::task::spawn_blocking(move || {
         for line in BufReader::new(stderr).lines() {
             let Ok(line) = line else { return };
-            tracing::debug!(line, "Chromium");
+            if let Some(place) = place(&line) {
+                tracing::debug!(place, "Chromium complains");
+            }
             let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
             if kept.len() + line.len() < KEPT {
                 kept.push_str(&line);
@@ -191,6 +194,15 @@ fn listen(stderr: ChildStderr, kept: Arc<Mutex<String>>) -> tokio::task::JoinHan
     })
 }
 
+/// The level and the source file of a line such as `[12:34:1130/120000.123:ERROR:dbus/bus.cc:405] Failed to ...`.
+fn place(line: &str) -> Option<&str> {
+    let head = line.strip_prefix('[')?.split(']').next()?;
+    let (at, level) = ["WARNING:", "ERROR:", "FATAL:"].iter().find_map(|level| Some((head.find(level)?, level)))?;
+    let file = head.get(at + level.len()..)?;
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_/.:()".contains(&byte);
+    (file.contains(".cc") && file.len() <= 100 && file.bytes().all(plain)).then(|| head.get(at..)).flatten()
+}
+
 /// How a Chromium ended, for a person.
 #[must_use]
 pub fn told(end: End) -> String {
@@ -198,4 +210,25 @@ pub fn told(end: End) -> String {
         return format!("{end}; the kernel does that when memory runs out: see the pod's memory limit");
     }
     end.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_is_told_without_its_words() {
+        let told = place("[12:34:1130/120000.1:ERROR:dbus/bus.cc:405] Failed to connect to secret");
+        assert_eq!(told, Some("ERROR:dbus/bus.cc:405"));
+        assert_eq!(place("[1130/172317.6:FATAL:sandbox/linux/x.cc(12)] No usable sandbox!"), Some("FATAL:sandbox/linux/x.cc(12)"));
+        for words in [
+            "[1130/172317.636549:INFO:CONSOLE:10] \"secret\", source: http://a.example/?q=secret (10)",
+            "secret",
+            "[ERROR:my secret] x",
+            "[ERROR:secret] x",
+            "ERROR:a.cc:1",
+        ] {
+            assert_eq!(place(words), None, "{words}");
+        }
+    }
 }

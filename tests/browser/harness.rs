@@ -31,7 +31,7 @@ use tokio_tungstenite::tungstenite::{Message, client::IntoClientRequest as _};
 pub const CHROMIUM: &str = "Chromium";
 pub const SHELL: &str = "HeadlessShell";
 pub const BOTH: [&str; 2] = [CHROMIUM, SHELL];
-const TOKEN: &str = "a-token-of-the-session-0123456789";
+pub const TOKEN: &str = "a-token-of-the-session-0123456789";
 /// Everything that is waited for comes within this.
 pub const SOON: Duration = Duration::from_secs(30);
 /// Chromium sandboxes nothing as root, so a test that runs as root starts the pod's process as the pod does.
@@ -137,12 +137,17 @@ impl Browser {
     }
 
     pub async fn start_with(flavour: &str, more: &[&str]) -> Self {
+        Self::start_saying(flavour, more, &[]).await
+    }
+
+    /// Starts it with these variables.
+    pub async fn start_saying(flavour: &str, more: &[&str], variables: &[(&str, &str)]) -> Self {
         let turn = TURNS.acquire().await.unwrap();
         let secret = Secret::new();
         let directory = secret.directory.path().to_str().unwrap();
         let mut arguments = vec!["--listen", "127.0.0.1:0", "--driver-dir", directory, "--flavour", flavour];
         arguments.extend(more);
-        let mut child = command(&arguments).spawn().unwrap();
+        let mut child = command(&arguments).envs(variables.iter().copied()).spawn().unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let (stderr, lines) = (child.stderr.take().unwrap(), log.clone());
@@ -177,6 +182,11 @@ impl Browser {
 
     pub fn address(&self) -> SocketAddr {
         self.door.address
+    }
+
+    /// Everything that it said so far.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
     }
 
     pub fn logged(&self, text: &str) -> usize {

@@ -15,4 +15,5 @@ mod live;
 mod native;
 mod paste;
 mod pitfalls;
+mod secrets;
 mod site;
