@@ -32,37 +32,16 @@ fn fails(arguments: &[&str]) -> (i32, String) {
     (child.wait().unwrap().code().unwrap(), text)
 }
 
-/// Whether it was within a second, on a machine that may be busy with something else: one of three times is enough.
-macro_rules! within_a_second {
-    ($attempt:expr) => {{
-        let mut best = Duration::MAX;
-        for _ in 0..3 {
-            best = best.min($attempt);
-            if best < Duration::from_secs(1) {
-                break;
-            }
-        }
-        assert!(best < Duration::from_secs(1), "{best:?} at best");
-    }};
-}
-
+/// Noticed by what the system tells, not by a call that runs out of time: those say so.
 #[tokio::test]
-async fn chromium_killed_is_noticed_within_a_second_and_said_clearly() {
+async fn a_killed_chromium_is_noticed_and_said_clearly() {
     for flavour in BOTH {
-        within_a_second!({
-            let mut browser = Browser::start(flavour).await;
-            let below = browser.processes();
-            signal(browser.chromium(), Signal::SIGKILL);
-            let killed = Instant::now();
-            while browser.logged("Chromium died: it was ended by SIGKILL") == 0 {
-                assert!(killed.elapsed() < SOON, "{flavour}: not noticed");
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-            let noticed = killed.elapsed();
-            assert_eq!(browser.ended(SOON).await.code(), Some(70), "{flavour}");
-            gone(&below).await;
-            noticed
-        });
+        let mut browser = Browser::start(flavour).await;
+        let below = browser.processes();
+        signal(browser.chromium(), Signal::SIGKILL);
+        assert_eq!(browser.ended(SOON).await.code(), Some(70), "{flavour}");
+        assert_eq!(browser.logged("Chromium died: it was ended by SIGKILL; the kernel does that when memory runs out"), 1, "{flavour}");
+        gone(&below).await;
     }
 }
 
@@ -123,23 +102,23 @@ async fn a_crashed_tab_answers_at_once_and_navigating_revives_it() {
     }
 }
 
+/// The code tells it from a call that ran out of time, which is ACTION_FAILED; the wait alone would take ten times as long as
+/// this test waits for anything.
 #[tokio::test]
-async fn a_call_under_way_when_the_renderer_dies_ends_within_a_second() {
+async fn a_call_under_way_when_the_renderer_dies_is_told_so() {
     let site = Site::start(&[("/", "<h1>here</h1>")]).await;
-    let wait = json!({ "text": "never", "timeout_seconds": 60 });
-    within_a_second!({
-        let browser = Browser::at(SHELL, &site.url("/")).await;
+    let wait = json!({ "text": "never", "timeout_seconds": 300 });
+    for flavour in BOTH {
+        let browser = Browser::at(flavour, &site.url("/")).await;
         let killing = async {
             browser.until("the page", |state| !state.tabs.is_empty()).await;
             for pid in browser.renderers() {
                 signal(pid, Signal::SIGKILL);
             }
-            Instant::now()
         };
-        let (answer, killed) = tokio::join!(browser.tool("wait_for", &wait), killing);
-        assert_eq!(answer.unwrap_err()["code"], "TAB_CRASHED");
-        killed.elapsed()
-    });
+        let (answer, ()) = tokio::join!(tokio::time::timeout(SOON, browser.tool("wait_for", &wait)), killing);
+        assert_eq!(answer.expect("an answer").unwrap_err()["code"], "TAB_CRASHED", "{flavour}");
+    }
 }
 
 #[tokio::test]

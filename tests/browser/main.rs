@@ -2,7 +2,15 @@
 
 // A test looks for one kind of event and passes over the others.
 #![allow(clippy::wildcard_enum_match_arm)]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr, clippy::type_complexity)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    clippy::print_stdout,
+    clippy::type_complexity
+)]
 
 mod actions;
 mod choosers;
@@ -17,3 +25,4 @@ mod paste;
 mod pitfalls;
 mod secrets;
 mod site;
+mod timing;

@@ -1,0 +1,60 @@
+//! How long things take. Nothing here can fail for being slow: what is claimed about time is printed, on a machine that should be
+//! quiet: `cargo test --test browser timing -- --ignored --nocapture --test-threads 1`.
+
+use crate::harness::{BOTH, Browser, SOON};
+use crate::site::Site;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+const TIMES: usize = 20;
+
+fn told(what: &str, mut all: Vec<Duration>) {
+    all.sort();
+    let at = |part: f64| all[((all.len() - 1) as f64 * part) as usize];
+    println!("{what}: p50 {:.0?}, p95 {:.0?}, longest {:.0?} of {}", at(0.5), at(0.95), at(1.0), all.len());
+}
+
+#[tokio::test]
+#[ignore = "a measurement"]
+async fn until_a_killed_chromium_is_said() {
+    for flavour in BOTH {
+        let mut all = Vec::new();
+        for _ in 0..TIMES {
+            let mut browser = Browser::start(flavour).await;
+            kill(Pid::from_raw(browser.chromium()), Signal::SIGKILL).unwrap();
+            let killed = Instant::now();
+            while browser.logged("Chromium died") == 0 {
+                assert!(killed.elapsed() < SOON, "not at all");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            all.push(killed.elapsed());
+            browser.ended(SOON).await;
+        }
+        told(&format!("{flavour} is killed until the driver says so"), all);
+    }
+}
+
+#[tokio::test]
+#[ignore = "a measurement"]
+async fn until_a_call_of_a_killed_renderer_ends() {
+    let site = Site::start(&[("/", "<h1>here</h1>")]).await;
+    let wait = json!({ "text": "never", "timeout_seconds": 300 });
+    for flavour in BOTH {
+        let mut all = Vec::new();
+        for _ in 0..TIMES {
+            let browser = Browser::at(flavour, &site.url("/")).await;
+            let killing = async {
+                browser.until("the page", |state| !state.tabs.is_empty()).await;
+                for pid in browser.renderers() {
+                    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+                }
+                Instant::now()
+            };
+            let (_, killed) = tokio::join!(browser.tool("wait_for", &wait), killing);
+            all.push(killed.elapsed());
+        }
+        told(&format!("a renderer of {flavour} is killed until the call under way is answered"), all);
+    }
+}
