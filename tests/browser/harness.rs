@@ -82,7 +82,19 @@ impl Secret {
 
 /// `beckon browser` with these arguments, as the pod's user, its stderr piped.
 pub fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(binary());
+    command_in(&[], arguments)
+}
+
+/// The same, started by another program.
+pub fn command_in(before: &[&str], arguments: &[&str]) -> Command {
+    let mut command = match before {
+        [] => Command::new(binary()),
+        [program, words @ ..] => {
+            let mut command = Command::new(program);
+            command.args(words).arg(binary());
+            command
+        }
+    };
     command.arg("browser").args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("BECKON_LOG", "info,beckon=debug");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     if nix::unistd::geteuid().is_root() {
@@ -137,17 +149,26 @@ impl Browser {
     }
 
     pub async fn start_with(flavour: &str, more: &[&str]) -> Self {
-        Self::start_saying(flavour, more, &[]).await
+        Self::start_as(&[], flavour, more, &[]).await
+    }
+
+    /// Starts it by another program.
+    pub async fn start_in(before: &[&str], flavour: &str, more: &[&str]) -> Self {
+        Self::start_as(before, flavour, more, &[]).await
     }
 
     /// Starts it with these variables.
-    pub async fn start_saying(flavour: &str, more: &[&str], variables: &[(&str, &str)]) -> Self {
+    pub async fn start_saying(flavour: &str, variables: &[(&str, &str)]) -> Self {
+        Self::start_as(&[], flavour, &[], variables).await
+    }
+
+    async fn start_as(before: &[&str], flavour: &str, more: &[&str], variables: &[(&str, &str)]) -> Self {
         let turn = TURNS.acquire().await.unwrap();
         let secret = Secret::new();
         let directory = secret.directory.path().to_str().unwrap();
         let mut arguments = vec!["--listen", "127.0.0.1:0", "--driver-dir", directory, "--flavour", flavour];
         arguments.extend(more);
-        let mut child = command(&arguments).envs(variables.iter().copied()).spawn().unwrap();
+        let mut child = command_in(before, &arguments).envs(variables.iter().copied()).spawn().unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let (stderr, lines) = (child.stderr.take().unwrap(), log.clone());

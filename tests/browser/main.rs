@@ -23,6 +23,7 @@ mod live;
 mod native;
 mod paste;
 mod pitfalls;
+mod sandbox;
 mod secrets;
 mod site;
 mod timing;

@@ -82,7 +82,7 @@ async fn no_secret_is_in_the_log_at_any_level() {
         let path: &'static str = format!("/{}", m("path")).leak();
         let site = Site::start(&[(path, &page(&marks))]).await;
         let everything = [("BECKON_LOG", "trace"), ("RUST_LOG", "trace")];
-        let mut browser = Browser::start_saying(flavour, &[], &everything).await;
+        let mut browser = Browser::start_saying(flavour, &everything).await;
         let url = format!("{}?q={}#{}", site.url(path), m("query"), m("fragment"));
         browser.tool("navigate", &json!({ "url": url })).await.unwrap();
         site.told_that("ready").await;
