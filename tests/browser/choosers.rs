@@ -1,7 +1,8 @@
 //! Pickers that Chromium draws outside the page, and file choosers: told to the person and answered by them.
 
-use crate::harness::{BOTH, Browser, CHROMIUM, SHELL, SOON, Viewer, key, press};
+use crate::harness::{BOTH, Browser, CHROMIUM, SHELL, SOON};
 use crate::site::Site;
+use crate::viewer::{Viewer, key, press};
 use base64::Engine as _;
 use beckon::driver::{LiveEvent, PickerInfo};
 use serde_json::json;

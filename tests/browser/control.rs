@@ -1,7 +1,8 @@
 //! Who has the hands, at the page: what was refused is not among the page's events.
 
-use crate::harness::{Browser, CHROMIUM, SHELL, SOON, ask, key, press, reference};
+use crate::harness::{Browser, CHROMIUM, SHELL, SOON, ask, reference};
 use crate::site::Site;
+use crate::viewer::{key, press};
 use beckon::driver::{LiveEvent, TakeControl};
 use serde_json::json;
 use std::time::Duration;

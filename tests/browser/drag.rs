@@ -1,7 +1,8 @@
 //! HTML's own drag and drop, by a person's mouse.
 
-use crate::harness::{BOTH, Browser, CHROMIUM, SHELL, SOON, Viewer, key, press};
+use crate::harness::{BOTH, Browser, CHROMIUM, SHELL, SOON};
 use crate::site::Site;
+use crate::viewer::{Viewer, key, press};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};

@@ -1,7 +1,8 @@
 //! Input as the page sees it.
 
-use crate::harness::{Browser, CHROMIUM, SHELL, SOON, key, press};
+use crate::harness::{Browser, CHROMIUM, SHELL, SOON};
 use crate::site::Site;
+use crate::viewer::{key, press};
 use beckon::driver::LiveEvent;
 use serde_json::json;
 

@@ -27,3 +27,4 @@ mod sandbox;
 mod secrets;
 mod site;
 mod timing;
+mod viewer;

@@ -1,7 +1,8 @@
 //! What a browser shows outside of its page: a person sees only the page, and must be able to go on all the same.
 
-use crate::harness::{BOTH, Browser, SHELL, SOON, Viewer, key, press};
+use crate::harness::{BOTH, Browser, SHELL, SOON};
 use crate::site::Site;
+use crate::viewer::{Viewer, key, press};
 use beckon::driver::LiveEvent;
 use serde_json::json;
 

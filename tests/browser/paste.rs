@@ -1,7 +1,8 @@
 //! What a person pastes.
 
-use crate::harness::{BOTH, Browser, CHROMIUM, press};
+use crate::harness::{BOTH, Browser, CHROMIUM};
 use crate::site::Site;
+use crate::viewer::press;
 use serde_json::json;
 
 /// A code of four digits in boxes that take one each, a plain field, and an editor that takes pastes in its own way.

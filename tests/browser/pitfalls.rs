@@ -1,7 +1,8 @@
 //! The ten things most likely to be got wrong when a person takes over a browser. Each is named by what must hold.
 
-use crate::harness::{BOTH, Browser, CHROMIUM, SHELL, SOON, Viewer, key, press};
+use crate::harness::{BOTH, Browser, CHROMIUM, SHELL, SOON};
 use crate::site::Site;
+use crate::viewer::{Viewer, key, press};
 use beckon::driver::{DialogInfo, LiveEvent};
 use serde_json::{Value, json};
 use std::collections::HashSet;

@@ -1,7 +1,8 @@
 //! Nothing that a person or an agent types, that a page holds or that opens a door is ever in the log, however much is asked for.
 
-use crate::harness::{BOTH, Browser, SOON, TOKEN, key, press};
+use crate::harness::{BOTH, Browser, SOON, TOKEN};
 use crate::site::Site;
+use crate::viewer::{key, press};
 use beckon::driver::LiveEvent;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
