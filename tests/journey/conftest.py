@@ -99,6 +99,9 @@ def pytest_runtest_logreport(report):
     elif report.failed:
         RESULTS["failed"] += 1
         tell(report, "FAILED")
+        if LINES:
+            errors = "\n".join(line for line in report.longreprtext.splitlines() if line.startswith((">", "E")))
+            os.write(1, f"---- {report.nodeid} stdout ----\n{errors}\n\n\n".encode())
 
 
 def tell(report, word):

@@ -4,6 +4,7 @@ mod checks;
 mod deny;
 mod run;
 mod tiers;
+mod words;
 
 pub use tiers::Tier;
 

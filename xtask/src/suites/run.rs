@@ -3,6 +3,7 @@
 use super::TestArgs;
 use super::checks;
 use super::tiers::Tier;
+use super::words::LastWords;
 use crate::failure::{Context as _, Result};
 use crate::files::repository;
 use crate::progress::{print, say};
@@ -18,7 +19,7 @@ const GO_MODULES: &[&str] = &["tests/cluster"];
 pub struct Counts {
     /// Tests and checks that passed.
     pub passed: usize,
-    /// Those that did not.
+    /// Those that did not; below the name of a test is what it said.
     pub failed: Vec<String>,
 }
 
@@ -147,14 +148,19 @@ pub fn tier(tier: Tier, args: &TestArgs, environment: &[(&str, OsString)]) -> Re
 
 fn cargo_test(name: &str, command: &mut Command, show: &dyn Fn(&str)) -> Result<Counts> {
     let mut seen = Counts::default();
+    let mut words = LastWords::default();
     let status = lines(command, |line| {
         show(line);
+        words.hear(line);
         if let Some(passed) = passed(line) {
             seen.passed += passed;
         } else if let Some(failed) = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED")) {
-            seen.failed.push(format!("{name}: {failed}"));
+            seen.failed.push(failed.to_owned());
         }
     })?;
+    for failed in &mut seen.failed {
+        *failed = format!("{name}: {failed}{}", words.of(failed));
+    }
     seen.settle(&format!("{name}: cargo test"), status);
     Ok(seen)
 }
