@@ -146,7 +146,8 @@ pub async fn ended(process: &Process) -> String {
 }
 
 async fn set_up(cdp: &Cdp, tabs: &Arc<Tabs>) -> Result<String, CdpError> {
-    let version: Version = cdp.call("Browser.getVersion", json!({})).await?;
+    // The first answer takes as long as the start does, which the caller bounds.
+    let version: Version = cdp.call_within(START_LIMIT, "Browser.getVersion", json!({})).await?;
     Tabs::watch(cdp).await?;
     let mut active = tabs.active.subscribe();
     if timeout(Duration::from_secs(5), active.wait_for(Option::is_some)).await.is_err() {

@@ -1,6 +1,6 @@
 //! The start, the end, and what goes wrong with either.
 
-use crate::harness::{BOTH, Browser, SHELL, SOON, Secret, command};
+use crate::harness::{BOTH, Browser, CHROMIUM, SHELL, SOON, Secret, command};
 use crate::site::Site;
 use beckon::driver::{HEALTH_PATH, STATE_PATH};
 use nix::sys::signal::{Signal, kill};
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::Read as _;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 fn signal(pid: i32, signal: Signal) {
@@ -185,4 +186,17 @@ fn a_start_page_outside_the_web_is_refused() {
     let (code, text) = fails(&["--listen", "127.0.0.1:0", "--driver-dir", directory, "--start-url", "file:///etc/passwd"]);
     assert_eq!(code, 78, "{text}");
     assert!(text.contains("--start-url"), "{text}");
+}
+
+/// On a node with much to do the first answer takes longer than any later one may.
+#[tokio::test]
+async fn a_chromium_that_is_slow_to_start_is_waited_for() {
+    let directory = tempfile::Builder::new().prefix("beckon-slow-").tempdir_in("/tmp").unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let slow = directory.path().join("chromium");
+    let chromium = xtask::chromium::program().unwrap();
+    fs::write(&slow, format!("#!/bin/sh\n/bin/sleep 12\nexec {} \"$@\"\n", chromium.display())).unwrap();
+    fs::set_permissions(&slow, fs::Permissions::from_mode(0o755)).unwrap();
+    let browser = Browser::start_with(CHROMIUM, &["--chromium-path", slow.to_str().unwrap()]).await;
+    assert_eq!(browser.call("GET", HEALTH_PATH, None, &Value::Null).await.0, 200);
 }

@@ -109,7 +109,15 @@ impl Cdp {
     /// # Errors
     /// See [`CdpError`].
     pub async fn call<T: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<T, CdpError> {
-        self.begin(None, method, &params).await?.within(CALL_LIMIT).await
+        self.call_within(CALL_LIMIT, method, params).await
+    }
+
+    /// Calls the browser with a time limit of its own.
+    ///
+    /// # Errors
+    /// See [`CdpError`].
+    pub async fn call_within<T: DeserializeOwned>(&self, limit: Duration, method: &'static str, params: Value) -> Result<T, CdpError> {
+        self.begin(None, method, &params).await?.within(limit).await
     }
 
     /// Sends without waiting for the reply.
