@@ -34,6 +34,8 @@ pub struct Options {
     pub namespace: String,
     /// More flags of the API server.
     pub apiserver_flags: Vec<String>,
+    /// The API server may take 2 GiB before it collects garbage, which otherwise is a tenth of its time.
+    pub spare_memory: bool,
 }
 
 impl Default for Options {
@@ -46,6 +48,7 @@ impl Default for Options {
             logs: None,
             namespace: "default".to_owned(),
             apiserver_flags: Vec::new(),
+            spare_memory: false,
         }
     }
 }
@@ -327,6 +330,9 @@ fn apiserver(
         .arg("--endpoint-reconciler-type=none")
         .arg("--allow-privileged=true")
         .arg(flag("--token-auth-file", tokens));
+    if options.spare_memory {
+        spec = spec.env("GOGC", "off").env("GOMEMLIMIT", "2GiB");
+    }
     if !options.mutating_policies {
         spec = spec.arg("--emulated-version=1.33");
     }

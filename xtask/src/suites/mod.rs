@@ -113,8 +113,8 @@ impl Shared {
         let dir = std::env::temp_dir().join(format!("beckon-test-plane-{}", std::process::id()));
         private_dir(&dir)?;
         let has = |program| programs.has(program);
-        let options =
-            Options { controller_manager: has("kube-controller-manager"), scheduler: has("kube-scheduler"), ..Options::default() };
+        let (controller_manager, scheduler) = (has("kube-controller-manager"), has("kube-scheduler"));
+        let options = Options { controller_manager, scheduler, spare_memory: true, ..Options::default() };
         let plane = ControlPlane::start(&dir, programs, &options).context("the shared control plane")?;
         install::install(&crate::up::beckon(), &|| plane.kubectl([] as [&str; 0]), &What { policies: true, users: true })?;
         step.done();

@@ -4,7 +4,7 @@ use super::TestArgs;
 use super::checks;
 use super::tiers::Tier;
 use super::words::LastWords;
-use crate::failure::{Context as _, Result};
+use crate::failure::{Context as _, Failure, Result};
 use crate::files::repository;
 use crate::progress::{print, say};
 use std::ffi::OsString;
@@ -83,27 +83,24 @@ pub fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// The flags of `cargo test` for the test targets of these tiers.
-fn targets(tiers: &[Tier]) -> Result<Vec<OsString>> {
-    let mut flags: Vec<OsString> = Vec::new();
-    for tier in tiers {
-        if *tier == Tier::Unit {
-            flags.extend(["--lib", "--bins"].map(OsString::from));
-        }
-        for target in tier.targets()? {
-            flags.extend(["--test".into(), target.into()]);
-        }
+/// The flags of `cargo test` for the test targets of this tier: those of each run by themselves.
+fn runs(tier: Tier) -> Result<Vec<Vec<OsString>>> {
+    let targets = tier.targets()?.into_iter().map(|target| vec!["--test".into(), target.into()]);
+    let mut runs: Vec<Vec<OsString>> = if tier.at_once() { targets.collect() } else { vec![targets.flatten().collect()] };
+    if tier == Tier::Unit {
+        runs.push(["--lib", "--bins"].map(OsString::from).into());
     }
-    Ok(flags)
+    Ok(runs.into_iter().filter(|flags| !flags.is_empty()).collect())
 }
 
 /// Compiles all that these tiers run, at once.
 pub fn compile(tiers: &[Tier]) -> Result<Counts> {
     let mut counts = Counts::default();
-    let targets = targets(tiers)?;
-    if !targets.is_empty() {
+    let runs = tiers.iter().map(|tier| runs(*tier)).collect::<Result<Vec<_>>>()?;
+    let flags: Vec<OsString> = runs.into_iter().flatten().flatten().collect();
+    if !flags.is_empty() {
         let mut command = Command::new(cargo());
-        command.current_dir(repository()).args(["test", "--workspace", "--no-run", "--quiet"]).args(targets);
+        command.current_dir(repository()).args(["test", "--workspace", "--no-run", "--quiet"]).args(flags);
         counts.check("compiling Beckon and the suites", &mut command)?;
     }
     Ok(counts)
@@ -131,22 +128,51 @@ pub fn tier(tier: Tier, args: &TestArgs, environment: &[(&str, OsString)]) -> Re
         | Tier::Dashboard
         | Tier::Journey => {}
     }
-    let targets = targets(&[tier])?;
-    if targets.is_empty() {
+    let runs = runs(tier)?;
+    if runs.is_empty() {
         say("there are no such tests yet");
+    }
+    let run = |flags: &Vec<OsString>| {
+        let mut command = Command::new(cargo());
+        command.current_dir(repository()).args(["test", "--workspace", "--no-fail-fast"]).args(flags).args(&args.name);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        if let Some(threads) = tier.threads() {
+            command.env("RUST_TEST_THREADS", threads.to_string());
+        }
+        if let Ok(program) = std::env::current_exe() {
+            command.env("BECKON_XTASK", program);
+        }
+        command
+    };
+    if let [flags] = runs.as_slice() {
+        counts.add(cargo_test(&tier.name(), &mut run(flags), |line| print(line))?);
         return Ok(counts);
     }
-    let mut command = Command::new(cargo());
-    command.current_dir(repository()).args(["test", "--workspace", "--no-fail-fast"]).args(targets);
-    command.args(&args.name).envs(environment.iter().map(|(name, value)| (name, value)));
-    if let Ok(program) = std::env::current_exe() {
-        command.env("BECKON_XTASK", program);
+    let seen = std::thread::scope(|scope| {
+        let all: Vec<_> = runs.iter().map(|flags| scope.spawn(|| held(&tier.name(), &mut run(flags)))).collect();
+        all.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(Failure::new("a run of tests broke off")))).collect::<Vec<_>>()
+    });
+    for one in seen {
+        counts.add(one?);
     }
-    counts.add(cargo_test(&tier.name(), &mut command, &|line| print(line))?);
     Ok(counts)
 }
 
-fn cargo_test(name: &str, command: &mut Command, show: &dyn Fn(&str)) -> Result<Counts> {
+/// Runs tests beside others: each result is told at once, all else at the end, so that what belongs together stays together.
+fn held(name: &str, command: &mut Command) -> Result<Counts> {
+    let mut rest = Vec::new();
+    let counts = cargo_test(name, command, |line| {
+        if line.starts_with("test ") && !line.starts_with("test result") {
+            print(line);
+        } else {
+            rest.push(line.to_owned());
+        }
+    });
+    print(rest.join("\n"));
+    counts
+}
+
+fn cargo_test(name: &str, command: &mut Command, mut show: impl FnMut(&str)) -> Result<Counts> {
     let mut seen = Counts::default();
     let mut words = LastWords::default();
     let status = lines(command, |line| {
@@ -210,12 +236,12 @@ mod tests {
     #[test]
     fn failing_tests_are_counted_and_named() {
         let script = "echo 'test a ... ok'; echo 'test b ... FAILED'; echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 101";
-        assert_eq!(cargo_test("unit", &mut shell(script), &|_| ()).unwrap(), Counts { passed: 1, failed: vec!["unit: b".to_owned()] });
+        assert_eq!(cargo_test("unit", &mut shell(script), |_| ()).unwrap(), Counts { passed: 1, failed: vec!["unit: b".to_owned()] });
     }
 
     #[test]
     fn a_run_that_breaks_off_is_a_failure() {
-        let counts = cargo_test("unit", &mut shell("exit 101"), &|_| ()).unwrap();
+        let counts = cargo_test("unit", &mut shell("exit 101"), |_| ()).unwrap();
         assert_eq!(counts.failed, ["unit: cargo test (exit status: 101)"]);
         let mut counts = Counts::default();
         counts.go_test(&mut shell("exit 2"), &|_| ()).unwrap();

@@ -67,6 +67,16 @@ impl Tier {
         matches!(self, Self::Browser | Self::Mcp | Self::Dashboard | Self::Journey | Self::Cluster)
     }
 
+    /// Whether its test targets run at the same time: each has a world of its own and mostly waits for it.
+    pub fn at_once(self) -> bool {
+        self == Self::Journey
+    }
+
+    /// How many tests of a target run at once, when one for each processor leaves the processors idle.
+    pub fn threads(self) -> Option<usize> {
+        matches!(self, Self::Mcp | Self::Plugin).then_some(4)
+    }
+
     /// Which names of files in `tests/` belong to it, by their beginning.
     fn prefixes(self) -> &'static [&'static str] {
         match self {
