@@ -1,5 +1,7 @@
 //! The controller against a real API server: every test has a namespace and a controller of its own.
 
+// What the modules here share is reached by nothing else.
+#![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr, clippy::type_complexity)]
 
 mod support;

@@ -1,5 +1,7 @@
 //! Ten thousand races, alone on the machine: beside them other suites would have to wait for the API server.
 
+// What the modules here share is reached by nothing else.
+#![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr, clippy::type_complexity)]
 
 mod support;

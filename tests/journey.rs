@@ -4,6 +4,8 @@
 //! is a part of a test's name.
 
 // A suite that can't set up its world has nothing better to do than to stop with a message.
+// What the modules here share is reached by nothing else.
+#![allow(unreachable_pub)]
 #![allow(clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 mod support;

@@ -1,5 +1,7 @@
 //! `kubectl attention` as its users run it, on a real API server with Beckon's rules.
 
+// What the modules here share is reached by nothing else.
+#![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;

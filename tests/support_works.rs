@@ -1,5 +1,7 @@
 //! The harness itself: the six users are who they should be, and Beckon's kinds and rules are there.
 
+// What the modules here share is reached by nothing else.
+#![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod support;

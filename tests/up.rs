@@ -1,6 +1,8 @@
 //! `cargo xtask up`, `status` and `down`: what scripts rely on, what comes back, and that nothing is left.
 
 // A test that can't go on has nothing better to do than to stop with a message.
+// What the modules here share is reached by nothing else.
+#![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::disallowed_methods)]
 
 mod support;
@@ -213,7 +215,7 @@ fn changed(before: &BTreeSet<String>, after: &BTreeSet<String>) -> Vec<String> {
 fn existing(kinds: bool) -> ControlPlane {
     let plane = ControlPlane::start(&Options { scheduler: true, node: true, kinds, policies: kinds, ..Options::default() });
     // It comes by itself, and must be among what was there before.
-    until("the node", Duration::from_secs(60), || everything(&plane).iter().any(|object| object.starts_with("Node/")));
+    until("the node", Duration::from_mins(1), || everything(&plane).iter().any(|object| object.starts_with("Node/")));
     plane
 }
 

@@ -5,7 +5,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 
 /// One CEL rule of a schema node.
-pub struct Rule {
+pub(super) struct Rule {
     /// The node, as dotted property names from the root; `[]` steps into the items of a list. Empty is the root.
     pub at: &'static str,
     /// The expression that must be true.
@@ -28,33 +28,33 @@ impl Rule {
     }
 
     /// What may not be done.
-    pub const fn forbid(at: &'static str, field: &'static str, message: &'static str, cel: &'static str) -> Self {
+    pub(super) const fn forbid(at: &'static str, field: &'static str, message: &'static str, cel: &'static str) -> Self {
         Self::new(at, "FieldValueForbidden", Some(field), message, cel)
     }
 
     /// What does not fit.
-    pub const fn invalid(at: &'static str, field: &'static str, message: &'static str, cel: &'static str) -> Self {
+    pub(super) const fn invalid(at: &'static str, field: &'static str, message: &'static str, cel: &'static str) -> Self {
         Self::new(at, "FieldValueInvalid", Some(field), message, cel)
     }
 
     /// What is missing.
-    pub const fn require(at: &'static str, field: &'static str, message: &'static str, cel: &'static str) -> Self {
+    pub(super) const fn require(at: &'static str, field: &'static str, message: &'static str, cel: &'static str) -> Self {
         Self::new(at, "FieldValueRequired", Some(field), message, cel)
     }
 
     /// Without a field of its own: the error names the node.
-    pub const fn node(at: &'static str, message: &'static str, cel: &'static str) -> Self {
+    pub(super) const fn node(at: &'static str, message: &'static str, cel: &'static str) -> Self {
         Self::new(at, "FieldValueInvalid", None, message, cel)
     }
 
     /// With values in the message.
-    pub const fn says(mut self, expression: &'static str) -> Self {
+    pub(super) const fn says(mut self, expression: &'static str) -> Self {
         self.message_expression = Some(expression);
         self
     }
 
     /// Also at create.
-    pub const fn at_create(mut self) -> Self {
+    pub(super) const fn at_create(mut self) -> Self {
         self.at_create = true;
         self
     }
@@ -97,7 +97,7 @@ macro_rules! fixed {
 pub(in crate::api) use fixed;
 
 /// How server-side apply merges a list: `map` by the given keys, `set`, or `atomic`.
-pub struct List {
+pub(super) struct List {
     /// The list, addressed as [`Rule::at`] is.
     pub at: &'static str,
     /// `map`, `set` or `atomic`.
@@ -107,23 +107,23 @@ pub struct List {
 }
 
 /// A list that is replaced as a whole.
-pub const fn atomic(at: &'static str) -> List {
+pub(super) const fn atomic(at: &'static str) -> List {
     List { at, kind: "atomic", keys: &[] }
 }
 
 /// A list of unique values.
-pub const fn set(at: &'static str) -> List {
+pub(super) const fn set(at: &'static str) -> List {
     List { at, kind: "set", keys: &[] }
 }
 
 /// A list of objects that these keys identify.
-pub const fn map(at: &'static str, keys: &'static [&'static str]) -> List {
+pub(super) const fn map(at: &'static str, keys: &'static [&'static str]) -> List {
     List { at, kind: "map", keys }
 }
 
 /// Attaches rules and list types. A path that names no node is a mistake in the table: the golden test shows it, since
 /// [`missing`] lists it.
-pub fn complete(mut crd: CustomResourceDefinition, rules: &[&[Rule]], lists: &[List]) -> CustomResourceDefinition {
+pub(super) fn complete(mut crd: CustomResourceDefinition, rules: &[&[Rule]], lists: &[List]) -> CustomResourceDefinition {
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     for schema in schemas(&mut crd) {
         schema.title = None;

@@ -75,7 +75,7 @@ impl Uploads {
 
 /// The files that a viewer sends for one asking.
 #[derive(Default)]
-pub struct Upload {
+pub(super) struct Upload {
     id: u32,
     done: Vec<PathBuf>,
     open: Option<(PathBuf, fs::File)>,
@@ -86,7 +86,7 @@ impl Upload {
     ///
     /// # Errors
     /// Why it was not taken, for a person.
-    pub async fn piece(&mut self, uploads: &Uploads, id: u32, name: &str, data: &str, last: bool) -> Result<(), &'static str> {
+    pub(super) async fn piece(&mut self, uploads: &Uploads, id: u32, name: &str, data: &str, last: bool) -> Result<(), &'static str> {
         if self.id != id {
             *self = Self { id, ..Self::default() };
         }
@@ -115,7 +115,7 @@ impl Upload {
     }
 
     /// The finished files of this asking.
-    pub fn take(&mut self, id: u32) -> Vec<PathBuf> {
+    pub(super) fn take(&mut self, id: u32) -> Vec<PathBuf> {
         let all = std::mem::take(self);
         if all.id == id { all.done } else { Vec::new() }
     }

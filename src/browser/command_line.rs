@@ -59,7 +59,7 @@ const AWAKE: &[&str] =
 /// No binary was found.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no {flavour} was found; looked for {looked}. Install {install}, or name the binary with --chromium-path")]
-pub struct NotFound {
+pub(super) struct NotFound {
     flavour: &'static str,
     looked: String,
     install: &'static str,
@@ -69,7 +69,7 @@ pub struct NotFound {
 ///
 /// # Errors
 /// When there is none: says what was looked for and what to install.
-pub fn locate(args: &BrowserArgs) -> Result<PathBuf, NotFound> {
+pub(super) fn locate(args: &BrowserArgs) -> Result<PathBuf, NotFound> {
     let (flavour, known, install) = match args.flavour {
         Flavour::Chromium => ("Chromium", CHROMIUM, "Debian's package chromium"),
         Flavour::HeadlessShell => ("HeadlessShell", HEADLESS_SHELL, "Debian's package chromium-headless-shell"),
@@ -87,7 +87,7 @@ pub fn locate(args: &BrowserArgs) -> Result<PathBuf, NotFound> {
 
 /// Chromium's arguments.
 #[must_use]
-pub fn arguments(args: &BrowserArgs, profile: &Path, sandbox: bool) -> Vec<OsString> {
+pub(super) fn arguments(args: &BrowserArgs, profile: &Path, sandbox: bool) -> Vec<OsString> {
     let mut all: Vec<OsString> = Vec::new();
     match args.flavour {
         Flavour::Chromium => all.push("--headless=new".into()),

@@ -54,7 +54,7 @@ impl Data {
 }
 
 /// Ends a drag without a drop.
-pub fn cancel(session: &Session, (x, y): (f64, f64)) {
+pub(super) fn cancel(session: &Session, (x, y): (f64, f64)) {
     let data = json!({ "items": [], "dragOperationsMask": 0 });
     if let Err(error) = session.fire(DRAG, &json!({ "type": "dragCancel", "x": x, "y": y, "data": data })) {
         tracing::warn!(%error, "a drag could not be ended");

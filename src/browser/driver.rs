@@ -17,10 +17,10 @@ use tokio::sync::{Mutex, Semaphore, mpsc};
 use tokio::time::timeout;
 
 /// How long Chromium may take to say that it lives.
-pub const ALIVE_LIMIT: Duration = Duration::from_secs(2);
+pub(super) const ALIVE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Actions of the agent that wait for the one in progress.
-pub const MOST_WAITING: usize = 32;
+pub(super) const MOST_WAITING: usize = 32;
 
 /// The driver.
 pub struct Driver {
@@ -48,7 +48,7 @@ pub struct Driver {
 
 /// What Chromium says of itself.
 #[derive(Deserialize)]
-pub struct Version {
+pub(super) struct Version {
     /// Such as `HeadlessChrome/156.0.0.0`.
     pub product: String,
 }

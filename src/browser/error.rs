@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 /// A [`DriverError`] on its way to the caller. Its message holds no page text and nothing typed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Refused {
+pub(super) struct Refused {
     /// The stable code.
     pub code: DriverErrorCode,
     /// What happened and what to do.
@@ -22,19 +22,19 @@ pub struct Refused {
 impl Refused {
     /// With a message.
     #[must_use]
-    pub fn new(code: DriverErrorCode, message: impl Into<String>) -> Self {
+    pub(super) fn new(code: DriverErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), control: None }
     }
 
     /// An argument is wrong.
     #[must_use]
-    pub fn argument(message: impl Into<String>) -> Self {
+    pub(super) fn argument(message: impl Into<String>) -> Self {
         Self::new(DriverErrorCode::InvalidArgument, message)
     }
 
     /// The page did not do it.
     #[must_use]
-    pub fn failed(message: impl Into<String>) -> Self {
+    pub(super) fn failed(message: impl Into<String>) -> Self {
         Self::new(DriverErrorCode::ActionFailed, message)
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Events of one message.
-pub const MOST_EVENTS: usize = 64;
+pub(super) const MOST_EVENTS: usize = 64;
 /// Characters of one text.
 const LONGEST_TEXT: usize = 4096;
 /// Characters of the name of a key.
@@ -31,7 +31,7 @@ pub struct Send {
 
 /// How an event may wait: where many come, one stands for all.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub(super) enum Action {
     /// Only the newest counts.
     Move(Send),
     /// The sum counts.
@@ -49,7 +49,7 @@ pub enum Action {
 
 /// What is down.
 #[derive(Clone, Debug, Default)]
-pub struct Held {
+pub(super) struct Held {
     keys: BTreeMap<String, Key>,
     buttons: u8,
     at: (f64, f64),
@@ -60,7 +60,7 @@ pub struct Held {
 ///
 /// # Errors
 /// Says what does not, and nothing that was typed.
-pub fn check(event: &InputEvent) -> Result<(), &'static str> {
+pub(super) fn check(event: &InputEvent) -> Result<(), &'static str> {
     let count = |text: &str, most: usize| text.chars().nth(most).is_none();
     match event {
         InputEvent::Down { button, count, .. } | InputEvent::Up { button, count, .. } => match (bit(button), count) {
@@ -106,18 +106,18 @@ fn clamp(n: f64) -> f64 {
 impl Held {
     /// Whether the left button is down.
     #[must_use]
-    pub fn left(&self) -> bool {
+    pub(super) fn left(&self) -> bool {
         self.buttons & 1 != 0
     }
 
     /// Where the mouse was last.
     #[must_use]
-    pub fn at(&self) -> (f64, f64) {
+    pub(super) fn at(&self) -> (f64, f64) {
         self.at
     }
 
     /// What to send for an event that fits its bounds.
-    pub fn translate(&mut self, event: &InputEvent) -> Action {
+    pub(super) fn translate(&mut self, event: &InputEvent) -> Action {
         match event {
             InputEvent::Move { x, y, buttons, modifiers } => {
                 self.at = (clamp(*x), clamp(*y));
@@ -171,7 +171,7 @@ impl Held {
     }
 
     /// Lets go of everything.
-    pub fn release_all(&mut self) -> Vec<Send> {
+    pub(super) fn release_all(&mut self) -> Vec<Send> {
         let mut sends: Vec<Send> =
             std::mem::take(&mut self.keys).into_values().map(|key| Send { method: KEY, params: keys::up(&key, 0) }).collect();
         for button in ["left", "right", "middle", "back", "forward"] {
@@ -242,7 +242,7 @@ fn mac<'a>(key: &'a str, code: &'a str) -> (&'a str, &'a str) {
 
 /// Modifiers as the page's keyboard has them.
 #[must_use]
-pub fn command(modifiers: u8) -> u8 {
+pub(super) fn command(modifiers: u8) -> u8 {
     let modifiers = modifiers & 0xf;
     if modifiers & META == 0 { modifiers } else { (modifiers & !META) | CTRL }
 }

@@ -4,13 +4,13 @@ use super::tools::{Context, Done};
 use serde_json::{Value, json};
 
 /// Modifier bits of the protocol.
-pub const ALT: u8 = 1;
+pub(super) const ALT: u8 = 1;
 /// Control.
-pub const CTRL: u8 = 2;
+pub(super) const CTRL: u8 = 2;
 /// Meta, the Command key.
-pub const META: u8 = 4;
+pub(super) const META: u8 = 4;
 /// Shift.
-pub const SHIFT: u8 = 8;
+pub(super) const SHIFT: u8 = 8;
 
 /// Named keys with the virtual-key code of each; the `code` is the same word where it is not said otherwise.
 const NAMED: &[(&str, &str, i32)] = &[
@@ -84,7 +84,7 @@ const NUMPAD: &[(&str, i32)] =
 
 /// A key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub(super) struct Key {
     /// `KeyboardEvent.key`.
     pub key: String,
     /// `KeyboardEvent.code`.
@@ -97,7 +97,7 @@ pub struct Key {
 
 /// A key by its name.
 #[must_use]
-pub fn named(name: &str) -> Option<Key> {
+pub(super) fn named(name: &str) -> Option<Key> {
     let name = match name {
         "Space" => " ",
         "Esc" => "Escape",
@@ -120,7 +120,7 @@ fn text_of(key: &str) -> Option<String> {
 
 /// The key of a US keyboard that types a character, with Shift where it needs it.
 #[must_use]
-pub fn typed(character: char) -> Option<(Key, u8)> {
+pub(super) fn typed(character: char) -> Option<(Key, u8)> {
     let key = |code: String, virtual_key| Key { key: character.to_string(), code, virtual_key, text: Some(character.to_string()) };
     match character {
         '\n' | '\r' => return Some((named("Enter")?, 0)),
@@ -138,7 +138,7 @@ pub fn typed(character: char) -> Option<(Key, u8)> {
 
 /// A key with the modifiers before it, such as `Control+Shift+ArrowLeft`, `Control++` or `a`.
 #[must_use]
-pub fn chord(text: &str) -> Option<(Key, u8)> {
+pub(super) fn chord(text: &str) -> Option<(Key, u8)> {
     let mut modifiers = 0;
     let mut rest = text;
     while let Some((modifier, after)) = rest.split_once('+').filter(|(modifier, after)| !modifier.is_empty() && !after.is_empty()) {
@@ -184,7 +184,7 @@ fn shifted(key: &Key) -> Option<String> {
 
 /// The virtual-key code of a person's key: by name, by what it types (so that layouts keep their shortcuts), by place.
 #[must_use]
-pub fn virtual_key(key: &str, code: &str, location: u8) -> i32 {
+pub(super) fn virtual_key(key: &str, code: &str, location: u8) -> i32 {
     if let Some((_, _, virtual_key)) = NAMED.iter().find(|(name, ..)| *name == key) {
         return *virtual_key;
     }
@@ -208,7 +208,7 @@ pub fn virtual_key(key: &str, code: &str, location: u8) -> i32 {
 
 /// The parameters of a key that goes down.
 #[must_use]
-pub fn down(key: &Key, modifiers: u8) -> Value {
+pub(super) fn down(key: &Key, modifiers: u8) -> Value {
     let mut params = json!({
         "type": if key.text.is_some() { "keyDown" } else { "rawKeyDown" },
         "key": key.key, "code": key.code, "modifiers": modifiers,
@@ -223,7 +223,7 @@ pub fn down(key: &Key, modifiers: u8) -> Value {
 
 /// The parameters of a key that goes up.
 #[must_use]
-pub fn up(key: &Key, modifiers: u8) -> Value {
+pub(super) fn up(key: &Key, modifiers: u8) -> Value {
     json!({
         "type": "keyUp", "key": key.key, "code": key.code, "modifiers": modifiers,
         "windowsVirtualKeyCode": key.virtual_key, "nativeVirtualKeyCode": key.virtual_key,
@@ -231,7 +231,7 @@ pub fn up(key: &Key, modifiers: u8) -> Value {
 }
 
 /// Presses a key and lets it go, and waits until the page took it.
-pub async fn press(context: &Context, key: &Key, modifiers: u8) -> Done<()> {
+pub(super) async fn press(context: &Context, key: &Key, modifiers: u8) -> Done<()> {
     context.tab.session.fire("Input.dispatchKeyEvent", &down(key, modifiers))?;
     context.call::<Value>("Input.dispatchKeyEvent", up(key, modifiers)).await.map(drop)
 }

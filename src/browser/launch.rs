@@ -22,7 +22,7 @@ const KEPT: usize = 16 << 10;
 
 /// Why there is no browser.
 #[derive(Debug, thiserror::Error)]
-pub enum LaunchError {
+pub(super) enum LaunchError {
     /// There is no binary, or no directory for the profile.
     #[error("{0}")]
     Setup(String),
@@ -37,7 +37,7 @@ pub enum LaunchError {
 }
 
 /// A Chromium that answers.
-pub struct Launched {
+pub(super) struct Launched {
     /// Its processes.
     pub process: Process,
     /// The connection.
@@ -51,14 +51,14 @@ pub struct Launched {
 }
 
 /// The browser's home: profile, caches and sockets, in the pod's scratch space.
-pub struct Home(PathBuf);
+pub(super) struct Home(PathBuf);
 
 impl Home {
     /// A fresh directory in `$TMPDIR`, else `/tmp`.
     ///
     /// # Errors
     /// When it can't be made.
-    pub fn make() -> Result<Self, LaunchError> {
+    pub(super) fn make() -> Result<Self, LaunchError> {
         let path = std::env::temp_dir().join(format!("beckon-browser-{}", std::process::id()));
         std::fs::create_dir_all(path.join("profile")).map_err(|error| {
             LaunchError::Setup(format!("{}: {error}; TMPDIR must name a directory that can be written", path.display()))
@@ -68,7 +68,7 @@ impl Home {
 
     /// Where it is.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.0
     }
 }
@@ -85,7 +85,7 @@ impl Drop for Home {
 ///
 /// # Errors
 /// See [`LaunchError`].
-pub async fn launch(args: &BrowserArgs, reaper: &Reaper, home: &Home) -> Result<Launched, LaunchError> {
+pub(super) async fn launch(args: &BrowserArgs, reaper: &Reaper, home: &Home) -> Result<Launched, LaunchError> {
     let binary = command_line::locate(args).map_err(|error| LaunchError::Setup(error.to_string()))?;
     let why = match attempt(args, reaper, home, &binary, Sandbox::native()).await {
         Ok(launched) => return Ok(launched),
@@ -138,7 +138,7 @@ async fn attempt(args: &BrowserArgs, reaper: &Reaper, home: &Home, binary: &Path
 }
 
 /// How it ended, once its pipe has closed.
-pub async fn ended(process: &Process) -> String {
+pub(super) async fn ended(process: &Process) -> String {
     match timeout(Duration::from_secs(1), process.ended()).await {
         Ok(end) => told(end),
         Err(_) => "it closed its debugging pipe".to_owned(),
@@ -206,7 +206,7 @@ fn place(line: &str) -> Option<&str> {
 
 /// How a Chromium ended, for a person.
 #[must_use]
-pub fn told(end: End) -> String {
+pub(super) fn told(end: End) -> String {
     if matches!(end, End::Signalled(nix::sys::signal::Signal::SIGKILL)) {
         return format!("{end}; the kernel does that when memory runs out: see the pod's memory limit");
     }

@@ -25,7 +25,7 @@ const TOO_MANY: u32 = 10;
 
 /// Whether the page asks so often that a dialog of its need not be answered before it is left.
 #[must_use]
-pub fn asks_for_ever(tab: &Tab) -> bool {
+pub(super) fn asks_for_ever(tab: &Tab) -> bool {
     tab.dialogs.load(Ordering::Relaxed) >= TOO_MANY
 }
 
@@ -33,7 +33,7 @@ pub fn asks_for_ever(tab: &Tab) -> bool {
 ///
 /// # Errors
 /// When Chromium is gone.
-pub async fn alive(tab: &Tab) -> Result<bool, CdpError> {
+pub(super) async fn alive(tab: &Tab) -> Result<bool, CdpError> {
     match tab.session.call_within::<Value>(ALIVE, "Page.getLayoutMetrics", json!({})).await {
         Err(CdpError::Timeout(_)) => Ok(false),
         Err(CdpError::Closed) => Err(CdpError::Closed),
@@ -45,7 +45,7 @@ pub async fn alive(tab: &Tab) -> Result<bool, CdpError> {
 ///
 /// # Errors
 /// When Chromium is gone.
-pub async fn free(tabs: &Tabs, tab: &Arc<Tab>) -> Result<Arc<Tab>, CdpError> {
+pub(super) async fn free(tabs: &Tabs, tab: &Arc<Tab>) -> Result<Arc<Tab>, CdpError> {
     let asks = tab.dialog.borrow().is_some();
     if tab.facts().crashed || (!asks && alive(tab).await?) {
         return Ok(tab.clone());

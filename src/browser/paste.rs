@@ -20,7 +20,7 @@ const PASTE: &str = "function(text) {
 }";
 
 /// Pastes into the tab's focused element.
-pub async fn paste(tab: &Tab, text: String) {
+pub(super) async fn paste(tab: &Tab, text: String) {
     let pasted = async {
         let focus = tab.focus();
         if left_to_us(focus.as_ref(), &text).await {

@@ -28,7 +28,7 @@ const KILLED: Duration = Duration::from_secs(2);
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(super) enum End {
     /// With this code.
     Exited(i32),
     /// By this signal.
@@ -45,7 +45,7 @@ impl std::fmt::Display for End {
 }
 
 /// Reaps every child of this process and tells when the watched one has ended.
-pub struct Reaper {
+pub(super) struct Reaper {
     ended: watch::Sender<Option<End>>,
     watched: Mutex<Option<Pid>>,
 }
@@ -55,7 +55,7 @@ impl Reaper {
     ///
     /// # Errors
     /// When the signal can't be read.
-    pub fn start() -> io::Result<std::sync::Arc<Self>> {
+    pub(super) fn start() -> io::Result<std::sync::Arc<Self>> {
         if let Err(error) = prctl::set_child_subreaper(true) {
             tracing::debug!(%error, "orphans of Chromium go to another process");
         }
@@ -102,7 +102,7 @@ fn reap() -> Option<(Pid, End)> {
 }
 
 /// What `Process::start` gives.
-pub struct Started {
+pub(super) struct Started {
     /// The process.
     pub process: Process,
     /// What it says by the pipe.
@@ -114,7 +114,7 @@ pub struct Started {
 }
 
 /// A running Chromium.
-pub struct Process {
+pub(super) struct Process {
     pid: Pid,
     ended: watch::Receiver<Option<End>>,
 }
@@ -124,7 +124,7 @@ impl Process {
     ///
     /// # Errors
     /// When it can't be started.
-    pub fn start(
+    pub(super) fn start(
         reaper: &Reaper,
         binary: &Path,
         arguments: &[OsString],
@@ -154,12 +154,12 @@ impl Process {
 
     /// Its process id.
     #[must_use]
-    pub fn pid(&self) -> i32 {
+    pub(super) fn pid(&self) -> i32 {
         self.pid.as_raw()
     }
 
     /// Waits until it has ended.
-    pub async fn ended(&self) -> End {
+    pub(super) async fn ended(&self) -> End {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
             Ok(end) => end.unwrap_or(End::Exited(-1)),
@@ -169,7 +169,7 @@ impl Process {
     }
 
     /// Ends it in order, then by force, and everything that it started.
-    pub async fn stop(&self) {
+    pub(super) async fn stop(&self) {
         if self.ended.borrow().is_none() {
             let _ = kill(self.pid, Signal::SIGTERM);
             if timeout(ORDERLY, self.ended()).await.is_err() {
@@ -180,14 +180,14 @@ impl Process {
     }
 
     /// Kills it and everything that it started.
-    pub async fn kill_tree(&self) {
+    pub(super) async fn kill_tree(&self) {
         let _ = killpg(self.pid, Signal::SIGKILL);
         kill_tree().await;
     }
 }
 
 /// Kills everything below this process and waits until it is reaped.
-pub async fn kill_tree() {
+pub(super) async fn kill_tree() {
     let deadline = Instant::now() + KILLED;
     loop {
         let left = descendants(std::process::id());

@@ -32,7 +32,7 @@ impl Sandbox {
 
 /// Why the sandbox did not start, by what Chromium complained about; absent when it was something else.
 #[must_use]
-pub fn complaint(stderr: &str) -> Option<&'static str> {
+pub(super) fn complaint(stderr: &str) -> Option<&'static str> {
     if stderr.contains("Running as root without --no-sandbox") {
         Some("it runs as root, and Chromium sandboxes nothing as root")
     } else if stderr.contains("No usable sandbox") || stderr.contains("Failed to move to new namespace") {

@@ -39,7 +39,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const SHORTEST_TOKEN: usize = 16;
 
 /// What the session's Secret holds.
-pub struct Credentials {
+pub(super) struct Credentials {
     token: Vec<u8>,
     certificate: Vec<u8>,
     key: Vec<u8>,
@@ -50,7 +50,7 @@ impl Credentials {
     ///
     /// # Errors
     /// Names the file and the flag.
-    pub fn read(directory: &std::path::Path) -> Result<Self, String> {
+    pub(super) fn read(directory: &std::path::Path) -> Result<Self, String> {
         let read = |name: &str| {
             let path: PathBuf = directory.join(name);
             let bytes = std::fs::read(&path).map_err(|error| {
@@ -71,7 +71,7 @@ impl Credentials {
 }
 
 /// A bound address that does not serve yet.
-pub struct Server {
+pub(super) struct Server {
     listener: TcpListener,
     tls: RustlsConfig,
     token: Arc<[u8]>,
@@ -82,7 +82,7 @@ impl Server {
     ///
     /// # Errors
     /// Names the flag.
-    pub async fn bind(address: SocketAddr, credentials: Credentials) -> Result<Self, String> {
+    pub(super) async fn bind(address: SocketAddr, credentials: Credentials) -> Result<Self, String> {
         let tls = RustlsConfig::from_pem(credentials.certificate, credentials.key)
             .await
             .map_err(|error| format!("--driver-dir: tls.crt and tls.key are no certificate and its key: {error}"))?;
@@ -98,7 +98,7 @@ impl Server {
     ///
     /// # Errors
     /// When the system does not tell.
-    pub fn address(&self) -> io::Result<SocketAddr> {
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
@@ -106,7 +106,7 @@ impl Server {
     ///
     /// # Errors
     /// When the listener fails.
-    pub async fn run(self, driver: Arc<Driver>, stop: CancellationToken) -> io::Result<()> {
+    pub(super) async fn run(self, driver: Arc<Driver>, stop: CancellationToken) -> io::Result<()> {
         let handle = Handle::new();
         let ending = handle.clone();
         let watch = stop.clone();

@@ -136,7 +136,7 @@ struct Document {
 ///
 /// # Errors
 /// When Chromium does not answer.
-pub async fn take(tabs: &Tabs, tab: &Tab) -> Result<String, CdpError> {
+pub(super) async fn take(tabs: &Tabs, tab: &Tab) -> Result<String, CdpError> {
     let others = tabs.frames_of(tab);
     let frames: FrameTree = tab.session.call("Page.getFrameTree", json!({})).await?;
     let page = read(&tab.session, None, frames.frame_tree, &others).await?;
@@ -185,7 +185,7 @@ fn read<'a>(
 }
 
 /// The element that embeds a frame.
-pub async fn owner(session: &Session, frame: &str) -> Result<i64, CdpError> {
+pub(super) async fn owner(session: &Session, frame: &str) -> Result<i64, CdpError> {
     let owner: Owner = session.call("DOM.getFrameOwner", json!({ "frameId": frame })).await?;
     Ok(owner.backend_node_id)
 }

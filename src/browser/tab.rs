@@ -149,7 +149,7 @@ impl Tab {
 
 /// A page without query, fragment and anything else that could hold what somebody typed.
 #[must_use]
-pub fn page_info(url: &str, title: &str) -> PageInfo {
+pub(super) fn page_info(url: &str, title: &str) -> PageInfo {
     let title = title.chars().take(LONGEST_TITLE).collect();
     let Ok(url) = Url::parse(url) else { return PageInfo { title, ..PageInfo::default() } };
     let origin = url.origin();

@@ -96,7 +96,7 @@ impl Canaries {
 
 /// The object that only the policies refuse: it fits the schema, and its requester is nobody.
 #[must_use]
-pub fn canary() -> AttentionRequest {
+pub(super) fn canary() -> AttentionRequest {
     AttentionRequest::new(
         canary::NAME,
         AttentionRequestSpec {

@@ -154,7 +154,7 @@ impl Next {
 }
 
 /// What follows a pass that failed: a pause that grows with the failures in a row.
-pub fn retry<K: Resource>(object: &K, error: &Error, context: &Context) -> Next {
+pub(super) fn retry<K: Resource>(object: &K, error: &Error, context: &Context) -> Next {
     let uid = object.uid().unwrap_or_default();
     let pause = error.pause(context.backoff.failed(&uid));
     let jitter = Duration::from_millis(rand::random_range(0..=pause.as_millis().min(10_000) as u64 / 4));
@@ -162,4 +162,4 @@ pub fn retry<K: Resource>(object: &K, error: &Error, context: &Context) -> Next 
 }
 
 /// The shared context.
-pub type Shared = Arc<Context>;
+pub(super) type Shared = Arc<Context>;

@@ -8,11 +8,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Namespace and name.
-pub type Key = (String, String);
+pub(super) type Key = (String, String);
 
 /// A request that is not settled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unsettled {
+pub(super) struct Unsettled {
     /// As the caps see it.
     pub candidate: Candidate,
     /// Whether its decision is stored: then it is no longer open.
@@ -56,13 +56,13 @@ impl Tables {
 
 /// The key of an object.
 #[must_use]
-pub fn key<K: kube::Resource>(object: &K) -> Key {
+pub(super) fn key<K: kube::Resource>(object: &K) -> Key {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
 /// Reads a request: `None` when it is settled.
 #[must_use]
-pub fn unsettled(request: &AttentionRequest) -> Option<Unsettled> {
+pub(super) fn unsettled(request: &AttentionRequest) -> Option<Unsettled> {
     let status = request.status.as_ref();
     let phase = status.and_then(|status| status.phase);
     if phase.is_some_and(|phase| phase != Phase::Pending) {

@@ -173,7 +173,7 @@ proptest! {
                 Step::Wait(seconds) => clock += Duration::from_secs(seconds),
             }
         }
-        clock += Duration::from_secs(60);
+        clock += Duration::from_mins(1);
         for key in running.drain(..) { state.done(key, None); }
         while let Ok(next) = state.next(clock) {
             owed.remove(&next);

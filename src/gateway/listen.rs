@@ -22,7 +22,7 @@ use tower::ServiceExt as _;
 
 /// What a peer has to keep.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub(super) struct Limits {
     /// A request's head must arrive within this, and so must the next one: longer than proxies keep idle connections.
     pub head: Duration,
     /// A peer that acknowledges nothing for this long is gone.
@@ -43,7 +43,7 @@ const STREAMS: u32 = 1024;
 const PREFACE: usize = 24;
 
 /// Serves until the token is cancelled, and then until the running calls have ended.
-pub async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: CancellationToken) {
+pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: CancellationToken) {
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
@@ -193,7 +193,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stop_lets_running_calls_end_and_takes_no_others() {
-        let (address, stop, serving) = start(Duration::from_secs(60)).await;
+        let (address, stop, serving) = start(Duration::from_mins(1)).await;
         let mut running = TcpStream::connect(address).await.unwrap();
         running.write_all(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
         let mut idle = TcpStream::connect(address).await.unwrap();

@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// Why the gateway does not run.
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
+pub(super) enum RunError {
     /// Flags that contradict each other.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -82,7 +82,7 @@ pub enum RunError {
 }
 
 /// Runs until it is told to stop.
-pub async fn run(args: GatewayArgs) -> Result<(), RunError> {
+pub(super) async fn run(args: GatewayArgs) -> Result<(), RunError> {
     let settings = args.settings()?;
     let stop = shutdown::on_signal()?;
     let progress = WatchProgress::default();
@@ -208,7 +208,7 @@ async fn run_stdio(client: kube::Client, settings: Settings, stop: CancellationT
 }
 
 /// The shared handles of one process. Nothing runs yet.
-pub fn assemble(client: kube::Client, settings: Settings, keys: Keys, metrics: GatewayMetrics, stop: CancellationToken) -> Shared {
+pub(super) fn assemble(client: kube::Client, settings: Settings, keys: Keys, metrics: GatewayMetrics, stop: CancellationToken) -> Shared {
     let process = ProcessLease::new(client.clone(), &settings.system_namespace);
     let tasks = TaskTracker::new();
     Arc::new(Gateway {

@@ -11,7 +11,7 @@ use std::time::Duration;
 const ASKING: Duration = Duration::from_secs(5);
 
 /// Writes the page when it differs from what is stored. The calling tool does not wait for it.
-pub fn page(gateway: &Shared, session: &BrowserSession, page: &PageInfo) {
+pub(super) fn page(gateway: &Shared, session: &BrowserSession, page: &PageInfo) {
     let cut = |text: &str| Some(text.chars().take(512).collect::<String>()).filter(|text| !text.is_empty());
     let summary = PageSummary { origin: cut(&page.origin), title: cut(&page.title) };
     let (namespace, name) = (session.namespace().unwrap_or_default(), session.name_any());

@@ -161,11 +161,11 @@ pub(super) struct DecideArgs {
 }
 
 impl DecideArgs {
-    pub fn resolve(&self) -> Decision<'_> {
+    pub(super) fn resolve(&self) -> Decision<'_> {
         Decision { outcome: ResolutionOutcome::Resolved, args: self }
     }
 
-    pub fn reject(&self) -> Decision<'_> {
+    pub(super) fn reject(&self) -> Decision<'_> {
         Decision { outcome: ResolutionOutcome::Rejected, args: self }
     }
 }

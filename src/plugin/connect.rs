@@ -24,7 +24,7 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// Reads the kubeconfig. Nothing is asked of the server yet.
-    pub async fn connect(connection: &Connection) -> Result<Self, Error> {
+    pub(super) async fn connect(connection: &Connection) -> Result<Self, Error> {
         let options = KubeConfigOptions { context: connection.context.clone(), ..KubeConfigOptions::default() };
         let mut config = match (&connection.kubeconfig, &connection.context) {
             (Some(file), _) => {
@@ -41,7 +41,7 @@ impl Cluster {
     }
 
     /// The requests of a namespace, or of all. Untyped, so that what a newer server says is not lost in `-o json`.
-    pub fn requests(&self, namespace: Option<&str>) -> Api<DynamicObject> {
+    pub(super) fn requests(&self, namespace: Option<&str>) -> Api<DynamicObject> {
         let resource = ApiResource::erase::<AttentionRequest>(&());
         match namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
@@ -50,7 +50,7 @@ impl Cluster {
     }
 
     /// Who we are to the API server.
-    pub async fn whoami(&self) -> Result<Principal, Error> {
+    pub(super) async fn whoami(&self) -> Result<Principal, Error> {
         let user = user::whoami(&self.client).await.map_err(|error| match error {
             CallError::Kube(error) => error.into(),
             CallError::Timeout => Error::Unreachable(error.to_string()),

@@ -17,7 +17,7 @@ pub(super) enum Exit {
 
 impl Exit {
     /// Of several: their common end, else `Failed`. Of none: `Done`.
-    pub fn of_all(exits: impl IntoIterator<Item = Self>) -> Self {
+    pub(super) fn of_all(exits: impl IntoIterator<Item = Self>) -> Self {
         let mut exits = exits.into_iter();
         let first = exits.next().unwrap_or(Self::Done);
         if exits.all(|exit| exit == first) { first } else { Self::Failed }
@@ -49,7 +49,7 @@ pub(super) enum Error {
 }
 
 impl Error {
-    pub fn exit(&self) -> Exit {
+    pub(super) fn exit(&self) -> Exit {
         match self {
             Self::Usage(_) => Exit::Usage,
             Self::Settled(_) => Exit::Settled,

@@ -16,18 +16,18 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub fn standard() -> Self {
+    pub(super) fn standard() -> Self {
         let width = io::stdout().is_terminal().then(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))).flatten();
         Self { out: Box::new(io::stdout()), err: Box::new(io::stderr()), width, failure: None }
     }
 
     #[cfg(test)]
-    pub fn into(out: impl Write + Send + 'static, err: impl Write + Send + 'static) -> Self {
+    pub(super) fn into(out: impl Write + Send + 'static, err: impl Write + Send + 'static) -> Self {
         Self { out: Box::new(out), err: Box::new(err), width: None, failure: None }
     }
 
     /// Writes to standard output.
-    pub fn write(&mut self, text: &str) {
+    pub(super) fn write(&mut self, text: &str) {
         let written = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
         if let Err(error) = written
             && error.kind() != ErrorKind::BrokenPipe
@@ -37,25 +37,25 @@ impl Output {
     }
 
     /// Writes a line to standard output.
-    pub fn line(&mut self, text: &str) {
+    pub(super) fn line(&mut self, text: &str) {
         self.write(&format!("{text}\n"));
     }
 
     /// Writes a line to standard error, where it can't be mistaken for the result.
-    pub fn remark(&mut self, text: &str) {
+    pub(super) fn remark(&mut self, text: &str) {
         // Nobody is left to be told when standard error is gone.
         drop(writeln!(self.err, "{text}"));
     }
 
     /// Tells an error.
-    pub fn complain(&mut self, error: &Error) {
+    pub(super) fn complain(&mut self, error: &Error) {
         let text = error.to_string();
         let text = text.trim_end();
         if text.starts_with("Error from server") { self.remark(text) } else { self.remark(&format!("error: {text}")) }
     }
 
     /// The code to end with: a result that could not be written is a failure.
-    pub fn finish(mut self, exit: Exit) -> Exit {
+    pub(super) fn finish(mut self, exit: Exit) -> Exit {
         match self.failure.take() {
             None => exit,
             Some(error) => {
@@ -66,7 +66,7 @@ impl Output {
     }
 
     /// Writes objects as kubectl does: one alone when `single`, else a List.
-    pub fn objects(&mut self, format: Format, requests: &[Request], single: bool) -> Result<(), Error> {
+    pub(super) fn objects(&mut self, format: Format, requests: &[Request], single: bool) -> Result<(), Error> {
         let text = match format {
             Format::Name => requests.iter().map(|request| request.resource_name() + "\n").collect(),
             Format::Json | Format::Yaml | Format::Wide => {

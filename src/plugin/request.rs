@@ -27,30 +27,30 @@ impl TryFrom<DynamicObject> for Request {
 }
 
 impl Request {
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         self.typed.name_any()
     }
 
-    pub fn namespace(&self) -> String {
+    pub(super) fn namespace(&self) -> String {
         self.typed.namespace().unwrap_or_default()
     }
 
     /// As `-o name` prints it.
-    pub fn resource_name(&self) -> String {
+    pub(super) fn resource_name(&self) -> String {
         format!("attentionrequest.beckon.dev/{}", self.name())
     }
 
     /// The whole object.
-    pub fn value(&self) -> Result<Value, Error> {
+    pub(super) fn value(&self) -> Result<Value, Error> {
         serde_json::to_value(&self.raw).map_err(|error| Error::Other(error.to_string()))
     }
 
-    pub fn status(&self) -> Option<&AttentionRequestStatus> {
+    pub(super) fn status(&self) -> Option<&AttentionRequestStatus> {
         self.typed.status.as_ref()
     }
 
     /// The phase. A decision is final the moment it is stored, so it counts before the controller has recorded it.
-    pub fn phase(&self) -> Option<Phase> {
+    pub(super) fn phase(&self) -> Option<Phase> {
         let spec = &self.typed.spec;
         let recorded = self.status().and_then(|status| status.phase);
         match recorded {
@@ -68,54 +68,54 @@ impl Request {
     }
 
     /// Whether it waits for somebody.
-    pub fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         matches!(self.phase(), None | Some(Phase::Pending))
     }
 
-    pub fn deadline(&self) -> Option<Timestamp> {
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
         self.status().and_then(|status| status.deadline.as_ref()).map(|time| time.0)
     }
 
-    pub fn settled_at(&self) -> Option<Timestamp> {
+    pub(super) fn settled_at(&self) -> Option<Timestamp> {
         self.status().and_then(|status| status.settled_at.as_ref()).map(|time| time.0)
     }
 
     /// Seconds until the deadline while it is open; negative when it has passed.
-    pub fn seconds_left(&self, now: Timestamp) -> Option<i64> {
+    pub(super) fn seconds_left(&self, now: Timestamp) -> Option<i64> {
         self.is_open().then(|| self.deadline()).flatten().map(|deadline| deadline.as_second() - now.as_second())
     }
 
     /// Seconds since it was created.
-    pub fn age(&self, now: Timestamp) -> i64 {
+    pub(super) fn age(&self, now: Timestamp) -> i64 {
         self.typed.creation_timestamp().map_or(0, |created| now.as_second() - created.0.as_second())
     }
 
     /// Who answered.
-    pub fn answered_by(&self) -> Option<&str> {
+    pub(super) fn answered_by(&self) -> Option<&str> {
         let resolution = self.typed.spec.resolution.as_ref();
         resolution.and_then(|resolution| resolution.by.as_ref()).map(|by| by.username.as_str())
     }
 
     /// Who said that they are on it.
-    pub fn claimed_by(&self) -> Option<&str> {
+    pub(super) fn claimed_by(&self) -> Option<&str> {
         self.typed.spec.claim.as_ref().and_then(|claim| claim.by.as_ref()).map(|by| by.username.as_str())
     }
 
-    pub fn requester(&self) -> &str {
+    pub(super) fn requester(&self) -> &str {
         self.typed.spec.requester.as_ref().map_or("", |requester| requester.username.as_str())
     }
 
-    pub fn session(&self) -> &str {
+    pub(super) fn session(&self) -> &str {
         self.typed.spec.session_ref.as_ref().map_or("", |session| session.name.as_str())
     }
 
     /// Who may answer now: the newest target.
-    pub fn target(&self) -> Option<&Target> {
+    pub(super) fn target(&self) -> Option<&Target> {
         self.typed.spec.current_target()
     }
 
     /// Whether a person may drive the browser for it.
-    pub fn may_drive(&self) -> bool {
+    pub(super) fn may_drive(&self) -> bool {
         self.typed.spec.mode == Mode::Takeover
     }
 }

@@ -36,7 +36,7 @@ impl Query<'_> {
     }
 
     /// Asks the server, page by page.
-    pub async fn run(&self, cluster: &Cluster) -> Result<Vec<Request>, Error> {
+    pub(super) async fn run(&self, cluster: &Cluster) -> Result<Vec<Request>, Error> {
         let fields = self.field_selector();
         let found = match self.pages(cluster, fields.as_deref()).await {
             // Selectable fields are served from 1.32 on; before, everything is read and filtered here.

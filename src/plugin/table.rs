@@ -13,16 +13,16 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub fn new(titles: Vec<&'static str>) -> Self {
+    pub(super) fn new(titles: Vec<&'static str>) -> Self {
         Self { titles, rows: Vec::new() }
     }
 
-    pub fn row(&mut self, cells: Vec<String>) {
+    pub(super) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
     /// The text, behind `indent`, in at most `width` columns where there is a width.
-    pub fn render(&self, headers: bool, indent: &str, width: Option<usize>) -> String {
+    pub(super) fn render(&self, headers: bool, indent: &str, width: Option<usize>) -> String {
         let titles: Vec<String> = self.titles.iter().map(|title| (*title).to_owned()).collect();
         let rows: Vec<&Vec<String>> = headers.then_some(&titles).into_iter().chain(&self.rows).collect();
         let widths: Vec<usize> = (0..titles.len())

@@ -2,6 +2,8 @@
 //! today holds them and as one from before stamping does.
 
 // A test that can't go on has nothing better to do than to stop with a message.
+// What the modules here share is reached by nothing else.
+#![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 #[path = "../support/mod.rs"]

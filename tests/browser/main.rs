@@ -1,6 +1,8 @@
 //! `beckon browser` against real Chromium, driven by its driver API over TLS as the gateway does.
 
 // A test looks for one kind of event and passes over the others.
+// What the modules here share is reached by nothing else.
+#![allow(unreachable_pub)]
 #![allow(clippy::wildcard_enum_match_arm)]
 #![allow(
     clippy::unwrap_used,

@@ -66,7 +66,7 @@ async fn a_leader_whose_lease_is_taken_stops_its_work() {
         let mut lease = api.get("beckon-controller").await.unwrap();
         let spec = lease.spec.as_mut().unwrap();
         (spec.holder_identity, spec.lease_duration_seconds) = (Some("usurper".into()), Some(3600));
-        if api.replace("beckon-controller", &Default::default(), &lease).await.is_ok() {
+        if api.replace("beckon-controller", &kube::api::PostParams::default(), &lease).await.is_ok() {
             break;
         }
     }

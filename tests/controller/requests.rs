@@ -189,7 +189,7 @@ async fn history_ends_after_its_time_and_a_settled_request_is_never_written() {
 
     let running = world.start(&["--historyTTL", "1s"]);
     crate::support::eventually("the history is over", || async {
-        world.requests().list(&Default::default()).await.unwrap().items.is_empty()
+        world.requests().list(&kube::api::ListParams::default()).await.unwrap().items.is_empty()
     })
     .await;
     running.end().await;

@@ -195,11 +195,10 @@ async fn a_run_needs_its_human_while_its_owners_request_is_open() {
         })
         .await;
     world.opened("foreign").await;
-    for (n, name) in ["a", "b"].into_iter().enumerate() {
+    for (version, name) in [(1, "a"), (3, "b")] {
         world
             .request(name, Some("s-1"), |spec| spec.execution = Some(ExecutionRef { id: "run-1".into(), expected_state_version: None }))
             .await;
-        let version = 2 * n as i64 + 1;
         let needs = Some(("run-1".to_owned(), ExecutionState::NeedsHuman, version));
         world.session_when("s-1", "in need", |session| execution(session) == needs).await;
         world.resolve(name, "ok").await.unwrap();

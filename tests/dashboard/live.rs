@@ -22,7 +22,7 @@ async fn session(up: &Up) -> String {
         up,
         &json!({"apiVersion": "beckon.dev/v1alpha1", "kind": "BrowserSession", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}),
     );
-    poll_until(Duration::from_secs(120), "a running session", || async {
+    poll_until(Duration::from_mins(2), "a running session", || async {
         (kubectl(up, "admin", &["get", "bsess", &name, "-o", "jsonpath={.status.phase}"]) == "Ready").then_some(())
     })
     .await;

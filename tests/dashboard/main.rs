@@ -2,6 +2,8 @@
 //! What a person sees and does in a browser is the journeys'.
 
 // A test that can't go on has nothing better to do than to stop with a message.
+// What the modules here share is reached by nothing else.
+#![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 #[path = "../support/mod.rs"]

@@ -2,6 +2,8 @@
 //! right that they never use. The node runs containers as processes; what that leaves out is in docs/testing.md.
 
 // A test that can't go on has nothing better to do than to stop with a message.
+// What the modules here share is reached by nothing else.
+#![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr)]
 
 #[path = "../mcp/client.rs"]

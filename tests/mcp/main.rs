@@ -2,6 +2,8 @@
 //! takes requests in as the controller does, and people answer with kubectl.
 
 // A test that can't go on has nothing better to do than to stop with a message.
+// What the modules here share is reached by nothing else.
+#![allow(unreachable_pub)]
 #![allow(clippy::print_stderr, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 #[path = "../support/mod.rs"]

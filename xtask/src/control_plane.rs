@@ -34,8 +34,8 @@ pub struct Options {
     pub namespace: String,
     /// More flags of the API server.
     pub apiserver_flags: Vec<String>,
-    /// The API server may take 2 GiB before it collects garbage, which otherwise is a tenth of its time.
-    pub spare_memory: bool,
+    /// Variables of the API server.
+    pub apiserver_variables: &'static [(&'static str, &'static str)],
 }
 
 impl Default for Options {
@@ -48,7 +48,7 @@ impl Default for Options {
             logs: None,
             namespace: "default".to_owned(),
             apiserver_flags: Vec::new(),
-            spare_memory: false,
+            apiserver_variables: &[],
         }
     }
 }
@@ -330,8 +330,8 @@ fn apiserver(
         .arg("--endpoint-reconciler-type=none")
         .arg("--allow-privileged=true")
         .arg(flag("--token-auth-file", tokens));
-    if options.spare_memory {
-        spec = spec.env("GOGC", "off").env("GOMEMLIMIT", "2GiB");
+    for (name, value) in options.apiserver_variables {
+        spec = spec.env(*name, *value);
     }
     if !options.mutating_policies {
         spec = spec.arg("--emulated-version=1.33");

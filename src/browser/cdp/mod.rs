@@ -7,6 +7,8 @@
 mod pipe;
 mod wire;
 
+pub(in crate::browser) use wire::pixels;
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -18,12 +20,12 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-pub use wire::{Event, Frame};
+pub(super) use wire::{Event, Frame};
 
 /// Messages that wait for Chromium to read its pipe.
 const OUT_QUEUE: usize = 1024;
 /// How long a call may take when nothing else is said.
-pub const CALL_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const CALL_LIMIT: Duration = Duration::from_secs(10);
 /// These reach a crashed tab and revive it.
 const REVIVING: &[&str] = &["Page.navigate", "Page.navigateToHistoryEntry", "Page.reload", "Target.closeTarget"];
 

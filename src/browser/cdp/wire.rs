@@ -70,15 +70,25 @@ impl<'a> Incoming<'a> {
     pub(super) fn frame(&self) -> Option<Frame> {
         let cast: Cast<'_> = serde_json::from_str(self.params?.get()).ok()?;
         let jpeg = STANDARD.decode(cast.data.as_bytes()).ok()?;
-        let size = |n: f64| n.clamp(0.0, f64::from(u16::MAX)) as u16;
         Some(Frame {
             cast: cast.session,
-            width: size(cast.metadata.width),
-            height: size(cast.metadata.height),
-            captured_millis: (cast.metadata.timestamp.unwrap_or_default() * 1000.0).max(0.0) as u64,
+            width: pixels(cast.metadata.width),
+            height: pixels(cast.metadata.height),
+            captured_millis: millis(cast.metadata.timestamp.unwrap_or_default()),
             jpeg: jpeg.into(),
         })
     }
+}
+
+/// A size in whole pixels: what is negative is none, what is more than a frame's header can say is the most.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` keeps to the bounds of the type, as is meant")]
+pub(in crate::browser) fn pixels(size: f64) -> u16 {
+    size as u16
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` keeps to the bounds of the type, as is meant")]
+fn millis(seconds: f64) -> u64 {
+    (seconds * 1000.0) as u64
 }
 
 #[derive(Deserialize)]

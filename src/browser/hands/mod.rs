@@ -66,7 +66,7 @@ pub enum Deed {
 type UnderWay = Pin<Box<dyn Future<Output = ()> + std::marker::Send>>;
 
 /// The hands of this session.
-pub struct Hands {
+pub(super) struct Hands {
     control: Arc<Control>,
     tabs: Arc<Tabs>,
     live: Arc<Live>,
@@ -92,7 +92,7 @@ pub struct Hands {
 }
 
 /// Starts the hands.
-pub fn start(control: Arc<Control>, tabs: Arc<Tabs>, live: Arc<Live>, stop: CancellationToken) -> mpsc::Sender<Ask> {
+pub(super) fn start(control: Arc<Control>, tabs: Arc<Tabs>, live: Arc<Live>, stop: CancellationToken) -> mpsc::Sender<Ask> {
     let (asks, queue) = mpsc::channel(QUEUE);
     // Taken once; a second pair of hands would get none.
     let drags = tabs.take_drags().unwrap_or_else(|| mpsc::channel(1).1);

@@ -1,6 +1,6 @@
 //! Keeps the cast of the shown tab.
 
-use super::super::cdp::Frame;
+use super::super::cdp::{Frame, pixels};
 use super::super::tab::Tab;
 use super::super::tabs::Tabs;
 use super::Live;
@@ -25,7 +25,7 @@ const CAPTURE_LIMIT: Duration = Duration::from_secs(3);
 const TITLES: Duration = Duration::from_secs(2);
 
 /// Casts while somebody looks, until stopped.
-pub async fn run(live: Arc<Live>, tabs: Arc<Tabs>, stop: CancellationToken) {
+pub(crate) async fn run(live: Arc<Live>, tabs: Arc<Tabs>, stop: CancellationToken) {
     let mut lookers = live.lookers.subscribe();
     let mut active = tabs.active.subscribe();
     loop {
@@ -196,8 +196,8 @@ impl Cast<'_> {
         let millis = crate::runtime::clock::now().as_millisecond();
         self.live.show(&Frame {
             cast: 0,
-            width: view.client_width as u16,
-            height: view.client_height as u16,
+            width: pixels(view.client_width),
+            height: pixels(view.client_height),
             captured_millis: millis.unsigned_abs(),
             jpeg: jpeg.into(),
         });

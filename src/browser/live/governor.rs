@@ -22,7 +22,7 @@ const SILENT: Duration = Duration::from_secs(3);
 
 /// What to do with the cast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub(super) enum Step {
     /// Nothing.
     Stay,
     /// Start it.
@@ -43,7 +43,7 @@ enum Mode {
 
 /// Decides for one cast.
 #[derive(Debug)]
-pub struct Governor {
+pub(super) struct Governor {
     mode: Mode,
     casting: bool,
     last_frame: Option<Instant>,
@@ -59,7 +59,7 @@ pub struct Governor {
 impl Governor {
     /// A cast that starts now.
     #[must_use]
-    pub fn new(now: Instant) -> Self {
+    pub(super) fn new(now: Instant) -> Self {
         Self {
             mode: Mode::Running,
             casting: true,
@@ -75,12 +75,12 @@ impl Governor {
 
     /// Whether single shots are taken.
     #[must_use]
-    pub fn shots(&self) -> bool {
+    pub(super) fn shots(&self) -> bool {
         self.mode == Mode::Shots
     }
 
     /// A frame came; `same` when it is the picture of the one before.
-    pub fn frame(&mut self, now: Instant, same: bool) -> Step {
+    pub(super) fn frame(&mut self, now: Instant, same: bool) -> Step {
         self.unanswered = None;
         self.restarted = false;
         let before = self.last_frame.replace(now);
@@ -115,7 +115,7 @@ impl Governor {
     }
 
     /// Somebody acts.
-    pub fn action(&mut self, now: Instant) -> Step {
+    pub(super) fn action(&mut self, now: Instant) -> Step {
         self.last_action = Some(now);
         self.moving_since = None;
         self.unanswered.get_or_insert(now);
@@ -130,12 +130,12 @@ impl Governor {
 
     /// When [`Governor::tick`] has something to do.
     #[must_use]
-    pub fn due(&self) -> Option<Instant> {
+    pub(super) fn due(&self) -> Option<Instant> {
         [self.next_shot, self.unanswered.map(|since| since + SILENT)].into_iter().flatten().min()
     }
 
     /// Time has passed.
-    pub fn tick(&mut self, now: Instant) -> Step {
+    pub(super) fn tick(&mut self, now: Instant) -> Step {
         if self.next_shot.is_some_and(|at| now >= at) {
             self.next_shot = None;
             self.casting = true;

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-pub use cast::run as cast;
-pub use viewer::view;
+pub(super) use cast::run as cast;
+pub(super) use viewer::view;
 
 /// A frame as viewers get it: the head and the JPEG, one copy for all.
 #[derive(Clone, Debug)]

@@ -39,7 +39,7 @@ enum Told {
 }
 
 /// Serves a viewer until it goes or the driver stops.
-pub async fn view(socket: WebSocket, driver: Arc<Driver>, stop: CancellationToken) {
+pub(crate) async fn view(socket: WebSocket, driver: Arc<Driver>, stop: CancellationToken) {
     let (sink, stream) = socket.split();
     let (back, backs) = mpsc::channel(BACK_QUEUE);
     let (tell, told) = mpsc::channel(TOLD_QUEUE);

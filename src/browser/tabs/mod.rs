@@ -22,7 +22,7 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::timeout;
 
 /// The isolated world of our script in every page.
-pub const WORLD: &str = "beckon";
+pub(super) const WORLD: &str = "beckon";
 /// Notices that a slow viewer may be behind.
 const NOTICES_QUEUE: usize = 16;
 /// Drags that wait for the hands. A page has one at a time.

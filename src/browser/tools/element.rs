@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 /// STALE_REFERENCE when it is of an earlier one, or gone.
-pub fn find(context: &Context, reference: &str) -> Result<Element, Refused> {
+pub(super) fn find(context: &Context, reference: &str) -> Result<Element, Refused> {
     context.tab.references().get(reference).ok_or_else(stale)
 }
 
@@ -30,7 +30,7 @@ fn gone(error: CdpError) -> Refused {
 ///
 /// # Errors
 /// When it is gone, not visible or covered.
-pub async fn point(context: &Context, element: &Element) -> Done<(f64, f64)> {
+pub(super) async fn point(context: &Context, element: &Element) -> Done<(f64, f64)> {
     let node = json!({ "backendNodeId": element.node });
     let scrolled = element.session.call::<Value>("DOM.scrollIntoViewIfNeeded", node.clone());
     context.unless_dialog(async { scrolled.await.map_err(not_visible) }).await?;
@@ -100,7 +100,7 @@ async fn offset(context: &Context, root: Option<&FrameSession>) -> Result<(f64, 
 ///
 /// # Errors
 /// When the element is gone or the function throws.
-pub async fn call<T: DeserializeOwned>(context: &Context, element: &Element, function: &str, arguments: Value) -> Done<T> {
+pub(super) async fn call<T: DeserializeOwned>(context: &Context, element: &Element, function: &str, arguments: Value) -> Done<T> {
     context.unless_dialog(call_on(&element.session, element.node, function, arguments)).await
 }
 
@@ -133,7 +133,7 @@ async fn call_on<T: DeserializeOwned>(session: &Session, node: i64, function: &s
 }
 
 /// Our own world in a frame; absent when the frame is going.
-pub async fn world(session: &Session, frame: &str) -> Result<Option<i64>, Refused> {
+pub(super) async fn world(session: &Session, frame: &str) -> Result<Option<i64>, Refused> {
     match session.call::<World>("Page.createIsolatedWorld", json!({ "frameId": frame, "worldName": WORLD })).await {
         Ok(world) => Ok(Some(world.execution_context_id)),
         Err(CdpError::Refused { .. }) => Ok(None),

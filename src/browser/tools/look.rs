@@ -1,5 +1,6 @@
 //! `snapshot` and `screenshot`.
 
+use super::super::cdp::pixels;
 use super::super::snapshot;
 use super::{Context, Done, Outcome};
 use crate::driver::{Picture, Screenshot, Snapshot};
@@ -53,6 +54,7 @@ pub(super) async fn screenshot(context: &Context, arguments: Screenshot) -> Done
         }
     }
     let captured: Captured = context.call("Page.captureScreenshot", params).await?;
-    let picture = Picture { mime: "image/jpeg".to_owned(), data: captured.data, width: width as i32, height: height as i32 };
+    let (width, height) = (pixels(width).into(), pixels(height).into());
+    let picture = Picture { mime: "image/jpeg".to_owned(), data: captured.data, width, height };
     Ok(Outcome { result: Value::Object(serde_json::Map::new()), image: Some(picture) })
 }

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
 
-pub use navigate::allowed as allowed_address;
+pub(super) use navigate::allowed as allowed_address;
 
 /// No action takes longer than this; a person who asked for control waits for it.
 const ACTION_LIMIT: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ const NOTICE_LIMIT: Duration = Duration::from_secs(1);
 const SETTLE_START: Duration = Duration::from_millis(120);
 
 /// What a tool works with.
-pub struct Context {
+pub(super) struct Context {
     /// The tab that was active when it started.
     pub tab: Arc<Tab>,
     /// Every tab.
@@ -49,7 +49,7 @@ pub struct Context {
 
 /// What a tool gives.
 #[derive(Default)]
-pub struct Outcome {
+pub(super) struct Outcome {
     result: Value,
     image: Option<Picture>,
 }
@@ -61,7 +61,7 @@ impl From<Value> for Outcome {
 }
 
 /// Why a tool stopped before its end.
-pub enum Stop {
+pub(super) enum Stop {
     /// It failed.
     Refused(Refused),
     /// A dialog opened.
@@ -81,16 +81,16 @@ impl From<CdpError> for Stop {
 }
 
 /// What an action gives, or why it stopped.
-pub type Done<T = Outcome> = Result<T, Stop>;
+pub(super) type Done<T = Outcome> = Result<T, Stop>;
 
 impl Context {
     /// Waits for something of the page, unless a dialog opens first: then nothing would come.
-    pub async fn unless_dialog<T, E: Into<Stop>>(&self, wanted: impl Future<Output = Result<T, E>>) -> Done<T> {
+    pub(super) async fn unless_dialog<T, E: Into<Stop>>(&self, wanted: impl Future<Output = Result<T, E>>) -> Done<T> {
         self.unless_dialog_of(&self.tab, wanted).await
     }
 
     /// The same for another tab.
-    pub async fn unless_dialog_of<T, E: Into<Stop>>(&self, tab: &Tab, wanted: impl Future<Output = Result<T, E>>) -> Done<T> {
+    pub(super) async fn unless_dialog_of<T, E: Into<Stop>>(&self, tab: &Tab, wanted: impl Future<Output = Result<T, E>>) -> Done<T> {
         let mut dialog = tab.dialog.subscribe();
         let opened = async {
             match dialog.wait_for(Option::is_some).await {
@@ -106,12 +106,12 @@ impl Context {
     }
 
     /// Calls the page's session; see [`Context::unless_dialog`].
-    pub async fn call<T: DeserializeOwned>(&self, method: &'static str, params: Value) -> Done<T> {
+    pub(super) async fn call<T: DeserializeOwned>(&self, method: &'static str, params: Value) -> Done<T> {
         self.unless_dialog(self.tab.session.call(method, params)).await
     }
 
     /// Waits for the navigation that an action may have started.
-    pub async fn settle(&self) -> Done<()> {
+    pub(super) async fn settle(&self) -> Done<()> {
         let mut load = self.tab.load.subscribe();
         let settled = async {
             let before = load.borrow_and_update().loader.clone();
@@ -131,7 +131,7 @@ impl Context {
 ///
 /// # Errors
 /// Why it did not; see [`DriverErrorCode`].
-pub async fn run(driver: &Arc<Driver>, tool: &str, body: &[u8]) -> Result<ToolReply, Refused> {
+pub(super) async fn run(driver: &Arc<Driver>, tool: &str, body: &[u8]) -> Result<ToolReply, Refused> {
     if !tools::TOOLS.iter().any(|(known, _)| *known == tool) {
         return Err(Refused::new(DriverErrorCode::NotFound, format!("There is no tool {tool:?}.")));
     }

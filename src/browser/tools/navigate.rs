@@ -30,7 +30,7 @@ struct Gone {
 ///
 /// # Errors
 /// Says which ones may.
-pub fn allowed(address: &str) -> Result<Url, String> {
+pub(crate) fn allowed(address: &str) -> Result<Url, String> {
     let wrong = || "url: must be an address that starts with http:// or https://, or about:blank".to_owned();
     let url = Url::parse(address.trim()).map_err(|_| wrong())?;
     match url.scheme() {

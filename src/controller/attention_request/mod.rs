@@ -20,7 +20,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 /// The label of metrics.
-pub const KIND: &str = "AttentionRequest";
+pub(super) const KIND: &str = "AttentionRequest";
 /// A request that was refused by a cap is removed after this long, in seconds.
 const REFUSED_TTL_SECONDS: i64 = 60;
 /// How soon to look again at a request whose decision is held, or whose session can't be read, in seconds.
@@ -30,7 +30,7 @@ const HELD_SECONDS: i64 = 1;
 ///
 /// # Errors
 /// When a call fails; the next pass begins anew.
-pub async fn reconcile(request: Arc<AttentionRequest>, context: Shared) -> Result<Next, Error> {
+pub(super) async fn reconcile(request: Arc<AttentionRequest>, context: Shared) -> Result<Next, Error> {
     let since = Instant::now();
     let result = pass(&request, &context).await;
     context.count(KIND, since, &result);
@@ -95,12 +95,17 @@ async fn write(request: &AttentionRequest, status: &AttentionRequestStatus, cont
     Ok(written.is_some())
 }
 
+#[expect(clippy::cast_precision_loss, reason = "an f64 counts the seconds of far more than any wait")]
+fn seconds(waited: i64) -> f64 {
+    waited as f64
+}
+
 async fn settle(request: &AttentionRequest, outcome: &Outcome, at: Timestamp, now: Timestamp, context: &Shared) -> Result<Next, Error> {
     let status = status::settled(request, outcome, at, now);
     write(request, &status, context).await?;
     let metrics = &context.metrics;
     metrics.settled.get_or_create(&ReasonLabel { reason: outcome.reason.as_str() }).inc();
-    metrics.wait_seconds.observe(status.waited_seconds.unwrap_or_default() as f64);
+    metrics.wait_seconds.observe(seconds(status.waited_seconds.unwrap_or_default()));
     if let (Phase::Timeout, Some(deadline)) = (outcome.phase, &status.deadline) {
         metrics.deadline_lag_seconds.observe(now.duration_since(deadline.0).as_secs_f64().max(0.0));
     }

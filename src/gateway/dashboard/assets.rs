@@ -41,17 +41,17 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// The address of a file.
-pub fn url(name: &str) -> String {
+pub(super) fn url(name: &str) -> String {
     format!("/assets/{}/{name}", *VERSION)
 }
 
 /// `GET /favicon.ico`, which browsers ask for by themselves.
-pub async fn icon() -> Response {
+pub(super) async fn icon() -> Response {
     serve(Path((VERSION.clone(), "icon.svg".to_owned()))).await
 }
 
 /// `GET /assets/{version}/{name}`.
-pub async fn serve(Path((version, name)): Path<(String, String)>) -> Response {
+pub(super) async fn serve(Path((version, name)): Path<(String, String)>) -> Response {
     let Some((_, kind, content)) = FILES.iter().find(|(known, _, _)| *known == name) else {
         return StatusCode::NOT_FOUND.into_response();
     };

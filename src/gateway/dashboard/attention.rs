@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 /// A request with the session it is about.
-pub struct Item<'a> {
+pub(super) struct Item<'a> {
     /// The object.
     pub object: &'a AttentionRequest,
     /// As shown.
@@ -21,7 +21,7 @@ pub struct Item<'a> {
 
 /// Who looks at a row.
 #[derive(Clone, Copy, Debug)]
-pub struct Reader<'a> {
+pub(super) struct Reader<'a> {
     /// Who.
     pub me: &'a Principal,
     /// Whether they may answer requests of its namespace.
@@ -29,7 +29,7 @@ pub struct Reader<'a> {
 }
 
 /// The page's content.
-pub fn page(items: &[(Item<'_>, Reader<'_>)], now: Timestamp) -> Markup {
+pub(super) fn page(items: &[(Item<'_>, Reader<'_>)], now: Timestamp) -> Markup {
     html! {
         div.head {
             h1 { "Attention" }
@@ -69,7 +69,7 @@ pub fn page(items: &[(Item<'_>, Reader<'_>)], now: Timestamp) -> Markup {
 }
 
 /// One row. It stays where it is when it settles, greyed, with its outcome.
-pub fn row(item: &Item<'_>, reader: Reader<'_>, now: Timestamp) -> Markup {
+pub(super) fn row(item: &Item<'_>, reader: Reader<'_>, now: Timestamp) -> Markup {
     let Item { object, view, .. } = item;
     let claim = object.spec.claim.as_ref().and_then(|claim| claim.by.as_ref());
     html! {
@@ -104,7 +104,7 @@ pub fn row(item: &Item<'_>, reader: Reader<'_>, now: Timestamp) -> Markup {
 /// Which settled requests to show.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Sought {
+pub(super) struct Sought {
     q: String,
     outcome: String,
 }
@@ -113,7 +113,7 @@ const ENDINGS: [Ending; 4] = [Ending::Resolved, Ending::Rejected, Ending::TimedO
 
 impl Sought {
     /// Whether it is one of them: the outcome, and the text in anything that its row or the request says.
-    pub fn fits(&self, view: &Request, object: &AttentionRequest) -> bool {
+    pub(super) fn fits(&self, view: &Request, object: &AttentionRequest) -> bool {
         let Some(settled) = &view.settled else { return false };
         let text = self.q.trim().to_lowercase();
         let session = object.spec.session_ref.as_ref().map(|session| session.name.as_str());
@@ -138,7 +138,7 @@ impl Sought {
 }
 
 /// What happened.
-pub fn history(items: &[Item<'_>], more: bool, sought: &Sought) -> Markup {
+pub(super) fn history(items: &[Item<'_>], more: bool, sought: &Sought) -> Markup {
     html! {
         div.head {
             h1 { "History" }
@@ -210,7 +210,7 @@ fn place(item: &Item<'_>) -> Markup {
 }
 
 /// The mode, as icon and word.
-pub fn mode_tag(object: &AttentionRequest) -> Markup {
+pub(super) fn mode_tag(object: &AttentionRequest) -> Markup {
     let mode = object.spec.mode;
     html! {
         span.tag .info[mode == Mode::Takeover] title=(match mode {
@@ -222,7 +222,7 @@ pub fn mode_tag(object: &AttentionRequest) -> Markup {
 }
 
 /// How it ended, as sign, word and colour.
-pub fn outcome(ending: model::Ending) -> Markup {
+pub(super) fn outcome(ending: model::Ending) -> Markup {
     let sign = match ending {
         model::Ending::Resolved => icons::check(),
         model::Ending::Rejected => icons::cross(),
@@ -233,7 +233,7 @@ pub fn outcome(ending: model::Ending) -> Markup {
 }
 
 /// The countdown.
-pub fn time_left(opened: Timestamp, deadline: Timestamp, now: Timestamp) -> Markup {
+pub(super) fn time_left(opened: Timestamp, deadline: Timestamp, now: Timestamp) -> Markup {
     html! {
         span.left data-until=(deadline.as_millisecond()) data-total=(deadline.duration_since(opened).as_secs().max(1))
             data-heat=(model::heat(opened, deadline, now)) { (icons::hourglass()) span data-text { (model::left(deadline, now)) } }
@@ -241,7 +241,7 @@ pub fn time_left(opened: Timestamp, deadline: Timestamp, now: Timestamp) -> Mark
 }
 
 /// A time that the scripts write in the viewer's zone.
-pub fn time(at: Timestamp) -> Markup {
+pub(super) fn time(at: Timestamp) -> Markup {
     html! { time datetime=(at) data-at=(at.as_millisecond()) { (model::absolute(at)) } }
 }
 

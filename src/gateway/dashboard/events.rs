@@ -52,12 +52,12 @@ enum View {
 /// The feed's query.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Asked {
+pub(super) struct Asked {
     view: View,
 }
 
 /// `GET /events?view=attention|sessions|count`.
-pub async fn feed(State(site): State<Site>, visitor: Option<Visitor>, Query(asked): Query<Asked>) -> Response {
+pub(super) async fn feed(State(site): State<Site>, visitor: Option<Visitor>, Query(asked): Query<Asked>) -> Response {
     // No redirect: a feed is not a page.
     let Some(visitor) = visitor else {
         return Problem::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", "sign in").into_response();

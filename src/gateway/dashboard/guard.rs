@@ -26,7 +26,7 @@ const ALWAYS: [(&str, &str); 7] = [
 ];
 
 /// Refuses foreign hosts, and sets the headers.
-pub async fn guard(State(site): State<Site>, request: Request, next: Next) -> Response {
+pub(super) async fn guard(State(site): State<Site>, request: Request, next: Next) -> Response {
     let mut reply = match origin::host(request.headers(), &site.gateway.settings) {
         Ok(_) => next.run(request).await,
         Err(foreign) => Problem::from(foreign).into_response(),
@@ -40,7 +40,7 @@ pub async fn guard(State(site): State<Site>, request: Request, next: Next) -> Re
 }
 
 /// Moves the idle end of a visit: somebody is there.
-pub async fn renew(State(site): State<Site>, request: Request, next: Next) -> Response {
+pub(super) async fn renew(State(site): State<Site>, request: Request, next: Next) -> Response {
     let now = clock::now();
     // A feed is opened by itself, again and again: it is no sign of a person.
     let alone = request.uri().path() == "/events";

@@ -25,7 +25,7 @@ use std::sync::Arc;
 const HISTORY: usize = 500;
 
 /// A person with a cookie; everybody else is sent to the door.
-pub struct Visitor {
+pub(super) struct Visitor {
     /// Who.
     pub who: Arc<Principal>,
     /// Their visit.
@@ -64,12 +64,12 @@ impl OptionalFromRequestParts<Site> for Visitor {
 /// Asks for a part of a page alone.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Part {
+pub(super) struct Part {
     part: Option<String>,
 }
 
 /// A page that could not be made.
-pub struct Broken(Problem, String);
+pub(super) struct Broken(Problem, String);
 
 impl From<Problem> for Broken {
     fn from(problem: Problem) -> Self {
@@ -115,7 +115,7 @@ impl IntoResponse for Broken {
 }
 
 /// Every address that is none of ours.
-pub async fn nowhere(State(site): State<Site>, visitor: Option<Visitor>) -> Response {
+pub(super) async fn nowhere(State(site): State<Site>, visitor: Option<Visitor>) -> Response {
     let sentence = "There is no page at this address.";
     let content = layout::dead_end("Nothing is here", sentence, "/attention", "Open requests");
     let page = match visitor {
@@ -129,14 +129,14 @@ pub async fn nowhere(State(site): State<Site>, visitor: Option<Visitor>) -> Resp
 }
 
 /// `GET /help`.
-pub async fn help(State(site): State<Site>, visitor: Visitor) -> Result<Markup, Broken> {
+pub(super) async fn help(State(site): State<Site>, visitor: Visitor) -> Result<Markup, Broken> {
     let open = count(&site, &visitor).await?;
     let page = Page { title: "Help", place: Place::Help, script: "help.js", wide: false, content: help::page() };
     Ok(layout::page(&frame(&site, &visitor, open, clock::now()), &page))
 }
 
 /// `GET /attention`.
-pub async fn attention(State(site): State<Site>, visitor: Visitor) -> Result<Markup, Broken> {
+pub(super) async fn attention(State(site): State<Site>, visitor: Visitor) -> Result<Markup, Broken> {
     let now = clock::now();
     let all = rights::visible_requests(&site, &visitor.who).await?;
     let mut open: Vec<(Request, Arc<AttentionRequest>)> =
@@ -161,7 +161,7 @@ pub async fn attention(State(site): State<Site>, visitor: Visitor) -> Result<Mar
 }
 
 /// `GET /history`.
-pub async fn history(State(site): State<Site>, visitor: Visitor, Query(sought): Query<Sought>) -> Result<Markup, Broken> {
+pub(super) async fn history(State(site): State<Site>, visitor: Visitor, Query(sought): Query<Sought>) -> Result<Markup, Broken> {
     let now = clock::now();
     let all = rights::visible_requests(&site, &visitor.who).await?;
     let (open, mut settled): (Vec<_>, Vec<_>) =
@@ -189,7 +189,7 @@ pub async fn history(State(site): State<Site>, visitor: Visitor, Query(sought): 
 }
 
 /// `GET /attention/{namespace}/{name}`.
-pub async fn request(
+pub(super) async fn request(
     State(site): State<Site>,
     visitor: Visitor,
     Path((namespace, name)): Path<(String, String)>,
@@ -253,7 +253,7 @@ pub async fn request(
 }
 
 /// `GET /sessions`.
-pub async fn sessions(State(site): State<Site>, visitor: Visitor) -> Result<Markup, Broken> {
+pub(super) async fn sessions(State(site): State<Site>, visitor: Visitor) -> Result<Markup, Broken> {
     let now = clock::now();
     let mut all = rights::visible_sessions(&site, &visitor.who).await?;
     // Running ones first, the newest first.
@@ -268,7 +268,7 @@ pub async fn sessions(State(site): State<Site>, visitor: Visitor) -> Result<Mark
 }
 
 /// `GET /sessions/{namespace}/{name}`.
-pub async fn session(
+pub(super) async fn session(
     State(site): State<Site>,
     visitor: Visitor,
     Path((namespace, name)): Path<(String, String)>,
@@ -323,7 +323,7 @@ async fn count(site: &Site, visitor: &Visitor) -> Result<usize, Broken> {
 }
 
 /// The session that a request is about, if it is still the same one.
-pub fn session_of(site: &Site, request: &AttentionRequest) -> Option<Arc<BrowserSession>> {
+pub(super) fn session_of(site: &Site, request: &AttentionRequest) -> Option<Arc<BrowserSession>> {
     let named = request.spec.session_ref.as_ref()?;
     let session = site.gateway.hub.sessions.get(&request.namespace()?, &named.name)?;
     (named.uid.is_none() || named.uid == session.metadata.uid).then_some(session)

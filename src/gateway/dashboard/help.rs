@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 /// The page's content.
-pub fn page() -> Markup {
+pub(super) fn page() -> Markup {
     html! {
         div.head { h1 { "Help" } }
         div.help {

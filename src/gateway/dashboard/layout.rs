@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, html};
 
 /// A place of the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(super) enum Place {
     /// Open requests.
     Attention,
     /// Browser sessions.
@@ -22,7 +22,7 @@ pub enum Place {
 
 /// What the frame says on every page.
 #[derive(Clone, Debug)]
-pub struct Frame {
+pub(super) struct Frame {
     /// Who is signed in.
     pub user: String,
     /// Where MCP creates objects.
@@ -34,7 +34,7 @@ pub struct Frame {
 }
 
 /// A page of a signed-in person.
-pub struct Page<'a> {
+pub(super) struct Page<'a> {
     /// Its title.
     pub title: &'a str,
     /// Which place is current.
@@ -48,7 +48,7 @@ pub struct Page<'a> {
 }
 
 /// Renders a page.
-pub fn page(frame: &Frame, page: &Page<'_>) -> Markup {
+pub(super) fn page(frame: &Frame, page: &Page<'_>) -> Markup {
     let link = |place: Place, to: &str, name: &str, icon: Markup, count: Option<usize>| {
         html! {
             a href=(to) aria-current=[(place == page.place).then_some("page")] {
@@ -92,7 +92,7 @@ pub fn page(frame: &Frame, page: &Page<'_>) -> Markup {
 }
 
 /// A page of nobody in particular: log in, and what goes wrong there.
-pub fn door(title: &str, content: &Markup) -> Markup {
+pub(super) fn door(title: &str, content: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -105,7 +105,7 @@ pub fn door(title: &str, content: &Markup) -> Markup {
 }
 
 /// A designed end: one sentence, one way on.
-pub fn dead_end(title: &str, sentence: &str, to: &str, way: &str) -> Markup {
+pub(super) fn dead_end(title: &str, sentence: &str, to: &str, way: &str) -> Markup {
     html! {
         div.empty {
             (icons::large_window())

@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use maud::{Markup, html};
 
 /// What of a session the person may see.
-pub enum Access<'a> {
+pub(super) enum Access<'a> {
     /// Its page, live.
     View {
         /// The session.
@@ -25,7 +25,7 @@ pub enum Access<'a> {
 }
 
 /// The live view, or why there is none.
-pub fn view(access: &Access<'_>, namespace: &str, request: Option<&str>, may_resize: bool) -> Markup {
+pub(super) fn view(access: &Access<'_>, namespace: &str, request: Option<&str>, may_resize: bool) -> Markup {
     let (session, take) = match access {
         Access::View { session, take } => (*session, *take),
         Access::Forbidden => {

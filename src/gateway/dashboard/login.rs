@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 /// What the form says first.
 #[derive(Clone, Copy, Debug)]
-pub enum Told<'a> {
+pub(super) enum Told<'a> {
     /// What was done.
     Well(&'a str),
     /// What went wrong the last time.
@@ -13,7 +13,7 @@ pub enum Told<'a> {
 }
 
 /// The form for a token, with a word about what came before.
-pub fn form(next: &str, told: Option<Told<'_>>) -> Markup {
+pub(super) fn form(next: &str, told: Option<Told<'_>>) -> Markup {
     door(
         "Sign in",
         &html! {
@@ -42,7 +42,7 @@ pub fn form(next: &str, told: Option<Told<'_>>) -> Markup {
 }
 
 /// What a one-time link shows. Only the button uses it up, so that previews and scanners of links do not.
-pub fn link(code: &str, next: &str, user: &str) -> Markup {
+pub(super) fn link(code: &str, next: &str, user: &str) -> Markup {
     door(
         "Sign in",
         &html! {
@@ -58,7 +58,7 @@ pub fn link(code: &str, next: &str, user: &str) -> Markup {
 }
 
 /// A way back to the form.
-pub fn used(sentence: &str) -> Markup {
+pub(super) fn used(sentence: &str) -> Markup {
     door(
         "Sign in",
         &html! {

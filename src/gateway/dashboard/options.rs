@@ -8,7 +8,7 @@ const MOST: usize = 16;
 const LONGEST: usize = 256;
 
 /// The texts of a list, or of the list under a name that says so. Anything else offers nothing.
-pub fn choices(options: &str) -> Vec<String> {
+pub(super) fn choices(options: &str) -> Vec<String> {
     let list = match serde_json::from_str(options) {
         Ok(Value::Array(list)) => list,
         Ok(Value::Object(mut named)) => match ["choices", "options", "answers"].into_iter().find_map(|name| named.remove(name)) {

@@ -14,7 +14,7 @@ use maud::{Markup, html};
 
 /// What the person may do here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct May {
+pub(super) struct May {
     /// Answer.
     pub answer: bool,
     /// Watch the session's page.
@@ -24,7 +24,7 @@ pub struct May {
 }
 
 /// A request with what belongs around it.
-pub struct Around<'a> {
+pub(super) struct Around<'a> {
     /// The request.
     pub item: Item<'a>,
     /// Other open requests of its session.
@@ -42,7 +42,7 @@ pub struct Around<'a> {
 }
 
 /// The page's content.
-pub fn page(around: &Around<'_>, now: Timestamp) -> Markup {
+pub(super) fn page(around: &Around<'_>, now: Timestamp) -> Markup {
     let Around { item, may, .. } = around;
     let access = match (item.session, item.object.spec.session_ref.as_ref()) {
         (_, None) => Access::NoSession,
@@ -60,7 +60,7 @@ pub fn page(around: &Around<'_>, now: Timestamp) -> Markup {
 }
 
 /// The rail. Also served alone, when something has changed.
-pub fn side(around: &Around<'_>, now: Timestamp) -> Markup {
+pub(super) fn side(around: &Around<'_>, now: Timestamp) -> Markup {
     let view = &around.item.view;
     html! {
         aside.side aria-label="The request" data-ns=(view.namespace) data-name=(view.name) data-version=(view.version)

@@ -11,7 +11,7 @@ use kube::ResourceExt as _;
 use maud::{Markup, html};
 
 /// The list's content.
-pub fn page(sessions: &[&BrowserSession], now: Timestamp) -> Markup {
+pub(super) fn page(sessions: &[&BrowserSession], now: Timestamp) -> Markup {
     html! {
         div.head { h1 { "Sessions" } }
         div #empty .empty hidden[!sessions.is_empty()] {
@@ -25,7 +25,7 @@ pub fn page(sessions: &[&BrowserSession], now: Timestamp) -> Markup {
 }
 
 /// One session in the list.
-pub fn card(session: &BrowserSession, now: Timestamp) -> Markup {
+pub(super) fn card(session: &BrowserSession, now: Timestamp) -> Markup {
     let status = session.status.as_ref();
     let page = status.and_then(|s| s.page.as_ref());
     let namespace = session.namespace().unwrap_or_default();
@@ -52,7 +52,7 @@ pub fn card(session: &BrowserSession, now: Timestamp) -> Markup {
 }
 
 /// The state of a session, as word and colour.
-pub fn state_tag(session: &BrowserSession) -> Markup {
+pub(super) fn state_tag(session: &BrowserSession) -> Markup {
     let (word, look) = model::session_state(session);
     html! { span class={ "tag " (look) } { (word) } }
 }
@@ -75,7 +75,7 @@ fn idle(session: &BrowserSession, now: Timestamp) -> Markup {
 
 /// What the person may do with a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct May {
+pub(super) struct May {
     /// Watch its page.
     pub view: bool,
     /// Drive it without a request, and resize it.
@@ -85,7 +85,7 @@ pub struct May {
 }
 
 /// A session's content.
-pub fn one(session: &BrowserSession, open: &[Item<'_>], may: May, now: Timestamp) -> Markup {
+pub(super) fn one(session: &BrowserSession, open: &[Item<'_>], may: May, now: Timestamp) -> Markup {
     let ended = model::session_ended(session);
     let access = match (ended, may.view) {
         (true, _) => Access::Ended(Some(session)),
@@ -105,7 +105,7 @@ pub fn one(session: &BrowserSession, open: &[Item<'_>], may: May, now: Timestamp
 const BANNERS: usize = 3;
 
 /// The requests that wait, on top of the session's page.
-pub fn banner(open: &[Item<'_>]) -> Markup {
+pub(super) fn banner(open: &[Item<'_>]) -> Markup {
     html! {
         div #banner role="region" aria-label="Open requests of this session" {
             @for item in open.iter().take(BANNERS) {
@@ -120,7 +120,7 @@ pub fn banner(open: &[Item<'_>]) -> Markup {
 }
 
 /// The rail. Also served alone, when something has changed.
-pub fn side(session: &BrowserSession, may: May, now: Timestamp) -> Markup {
+pub(super) fn side(session: &BrowserSession, may: May, now: Timestamp) -> Markup {
     let status = session.status.as_ref();
     let page = status.and_then(|s| s.page.as_ref());
     let ended = model::session_ended(session);

@@ -23,7 +23,7 @@ const WRONG: Duration = Duration::from_millis(500);
 /// What the address of the door carries.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Asked {
+pub(super) struct Asked {
     code: Option<String>,
     next: Option<String>,
     out: Option<String>,
@@ -32,14 +32,14 @@ pub struct Asked {
 /// What the door's form sends. Never printed.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub struct Shown {
+pub(super) struct Shown {
     code: Option<String>,
     token: Option<String>,
     next: Option<String>,
 }
 
 /// `GET /login`.
-pub async fn door(State(site): State<Site>, Query(asked): Query<Asked>, visitor: Option<Visitor>) -> Response {
+pub(super) async fn door(State(site): State<Site>, Query(asked): Query<Asked>, visitor: Option<Visitor>) -> Response {
     let next = safe(asked.next.as_deref());
     let Some(code) = asked.code else {
         return match visitor {
@@ -59,7 +59,7 @@ const USED: &str = "It was used before, or it is older than 10 minutes.";
 const UNKNOWN: &str = "It could not be checked, because the API server did not answer. Try again in a moment.";
 
 /// `POST /login`, from our own form alone.
-pub async fn sign_in(State(site): State<Site>, headers: HeaderMap, Form(shown): Form<Shown>) -> Response {
+pub(super) async fn sign_in(State(site): State<Site>, headers: HeaderMap, Form(shown): Form<Shown>) -> Response {
     let next = safe(shown.next.as_deref());
     if let Err(foreign) = origin::own(&headers, &site.gateway.settings) {
         return (StatusCode::FORBIDDEN, login::form(&next, Some(Told::Ill(&foreign.to_string())))).into_response();
@@ -105,7 +105,7 @@ fn enter(site: &Site, who: Principal, next: &str) -> Response {
 }
 
 /// `POST /logout`, from our own pages alone.
-pub async fn sign_out(State(site): State<Site>, headers: HeaderMap) -> Response {
+pub(super) async fn sign_out(State(site): State<Site>, headers: HeaderMap) -> Response {
     if let Err(foreign) = origin::own(&headers, &site.gateway.settings) {
         return Problem::from(foreign).into_response();
     }

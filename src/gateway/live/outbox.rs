@@ -13,7 +13,7 @@ const WORDS: usize = 8;
 
 /// One viewer's outbox.
 #[derive(Default)]
-pub struct Outbox {
+pub(super) struct Outbox {
     slots: Mutex<Slots>,
     filled: Notify,
 }
@@ -33,7 +33,7 @@ struct Slots {
 
 /// What is sent next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outgoing {
+pub(super) enum Outgoing {
     /// An event, as JSON.
     Event(Utf8Bytes),
     /// A frame, as it came.
@@ -42,7 +42,7 @@ pub enum Outgoing {
 
 impl Outbox {
     /// A newer frame. Frames that were not sent are forgotten.
-    pub fn frame(&self, frame: Bytes) {
+    pub(super) fn frame(&self, frame: Bytes) {
         self.put(|slots| {
             slots.frame = Some(frame);
             // A picture is the answer to "no picture".
@@ -51,7 +51,7 @@ impl Outbox {
     }
 
     /// An event. An older one of its kind that was not sent is forgotten.
-    pub fn event(&self, event: LiveEvent) {
+    pub(super) fn event(&self, event: LiveEvent) {
         self.put(|slots| match event {
             LiveEvent::Control { .. } => slots.control = Some(event),
             LiveEvent::Page { .. } => slots.page = Some(event),
@@ -78,7 +78,7 @@ impl Outbox {
     }
 
     /// The next thing to send; waits until there is one. Events go before the frame.
-    pub async fn next(&self) -> Outgoing {
+    pub(super) async fn next(&self) -> Outgoing {
         loop {
             if let Some(next) = self.take() {
                 return next;

@@ -51,7 +51,7 @@ const NONSENSE: End = End { code: 4400, why: "This page sends what the server do
 const GONE: End = End { code: 1001, why: "" };
 
 /// Shows a session to a viewer until one of them ends.
-pub async fn run(site: Site, caller: Caller, session: Arc<BrowserSession>, upstream: LiveSocket, viewer: WebSocket) {
+pub(super) async fn run(site: Site, caller: Caller, session: Arc<BrowserSession>, upstream: LiveSocket, viewer: WebSocket) {
     site.metrics.viewers.inc();
     let outbox = Outbox::default();
     let (mut to_driver, mut from_driver) = upstream.split();

@@ -26,7 +26,7 @@ const PHASES: [&str; 4] = ["start", "move", "end", "cancel"];
 
 /// A message of a viewer.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Heard {
+pub(super) enum Heard {
     /// For the driver.
     Command(LiveCommand),
     /// The viewer holds this lease: keep it alive while this socket is open.
@@ -46,10 +46,10 @@ enum Own {
 /// Why a message is refused; names the field, never its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the message is refused: {0}")]
-pub struct Refusal(pub &'static str);
+pub(super) struct Refusal(pub &'static str);
 
 /// Reads one message.
-pub fn read(text: &str) -> Result<Heard, Refusal> {
+pub(super) fn read(text: &str) -> Result<Heard, Refusal> {
     if text.len() > MAX_COMMAND_BYTES {
         return Err(Refusal("it is too long"));
     }
@@ -94,7 +94,7 @@ pub fn read(text: &str) -> Result<Heard, Refusal> {
 }
 
 /// The lease that a command quotes, where it needs one.
-pub fn lease(command: &LiveCommand) -> Option<&str> {
+pub(super) fn lease(command: &LiveCommand) -> Option<&str> {
     match command {
         LiveCommand::Input { lease, .. }
         | LiveCommand::Dialog { lease, .. }

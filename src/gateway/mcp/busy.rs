@@ -5,23 +5,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Counts the calls of each session.
 #[derive(Clone, Default)]
-pub struct Busy(Arc<Mutex<HashMap<String, usize>>>);
+pub(super) struct Busy(Arc<Mutex<HashMap<String, usize>>>);
 
 /// A call in flight.
-pub struct InFlight {
+pub(super) struct InFlight {
     owner: Busy,
     session: String,
 }
 
 impl Busy {
     /// Enters a call of a session.
-    pub fn enter(&self, session: &str) -> InFlight {
+    pub(super) fn enter(&self, session: &str) -> InFlight {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(session.to_owned()).or_default() += 1;
         InFlight { owner: self.clone(), session: session.to_owned() }
     }
 
     /// Whether a session has a call in flight.
-    pub fn any(&self, session: &str) -> bool {
+    pub(super) fn any(&self, session: &str) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(session)
     }
 }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 const ASKING: Duration = Duration::from_secs(15);
 /// Between two progress messages.
-pub const PROGRESS_EVERY: Duration = Duration::from_secs(25);
+pub(super) const PROGRESS_EVERY: Duration = Duration::from_secs(25);
 /// The reason of a cancellation follows the cancellation within this.
 const REASON_FOLLOWS: Duration = Duration::from_millis(500);
 

@@ -22,7 +22,7 @@ pub enum Meant {
 
 /// Reads the reason of a `notifications/cancelled`. Without a reason it is explicit.
 #[must_use]
-pub fn meant(reason: Option<&str>) -> Meant {
+pub(super) fn meant(reason: Option<&str>) -> Meant {
     const CLOCKS: &[&str] = &["timeout", "timed out", "time out", "timedout", "-32001", "deadline", "time limit", "took too long"];
     let reason = reason.unwrap_or_default().to_lowercase();
     if CLOCKS.iter().any(|word| reason.contains(word)) { Meant::Timeout } else { Meant::Explicit }
@@ -30,7 +30,7 @@ pub fn meant(reason: Option<&str>) -> Meant {
 
 /// The name of a call of the older revisions: the same on every replica. `7` and `"7"` are two ids.
 #[must_use]
-pub fn call_name(session: &str, request: &RequestId) -> String {
+pub(super) fn call_name(session: &str, request: &RequestId) -> String {
     let mut hash = Sha256::new();
     hash.update((session.len() as u64).to_be_bytes());
     hash.update(session.as_bytes());

@@ -8,7 +8,7 @@ use crate::gateway::state::Shared;
 
 /// Withdraws the request that the named call waits on, unless another call waits on it too, or the client only ran out of time:
 /// then the call alone is taken out. Its stream may stay open, so that the replica that runs it would not notice.
-pub async fn cancel(gateway: &Shared, who: &Principal, call: &str, meant: Meant) {
+pub(super) async fn cancel(gateway: &Shared, who: &Principal, call: &str, meant: Meant) {
     let waited_on = gateway.hub.requests.all().into_iter().find(|request| {
         let attachments = request.status.as_ref().map(|status| status.attachments.as_slice()).unwrap_or_default();
         who.is(request.spec.requester.as_ref()) && store::is_open(request) && attachments.iter().any(|a| a.call == call)

@@ -26,7 +26,7 @@ const MOST: usize = 10_000;
 
 /// Remembers which sessions have ended.
 #[derive(Clone)]
-pub struct Ended {
+pub(super) struct Ended {
     marks: Marks,
     api: Api<Lease>,
     /// By the name of the mark; when it was seen.
@@ -35,12 +35,12 @@ pub struct Ended {
 
 impl Ended {
     /// Knows none yet.
-    pub fn new(client: kube::Client, namespace: &str) -> Self {
+    pub(super) fn new(client: kube::Client, namespace: &str) -> Self {
         Self { marks: Marks::new(client.clone(), namespace), api: Api::namespaced(client, namespace), known: Arc::default() }
     }
 
     /// The client ended it. When this returns the other replicas are about to know.
-    pub async fn add(&self, session: &str) {
+    pub(super) async fn add(&self, session: &str) {
         if !self.remember(name(session)) {
             return;
         }
@@ -52,13 +52,13 @@ impl Ended {
     }
 
     /// Whether its client ended it, as far as is known here.
-    pub fn contains(&self, session: &str) -> bool {
+    pub(super) fn contains(&self, session: &str) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&name(session)).is_some_and(|at| at.elapsed() < REMEMBERED)
     }
 
     /// Whether its client ended it, on whichever replica. Asks: for a session that is about to be taken up.
-    pub async fn is_ended(&self, session: &str) -> bool {
+    pub(super) async fn is_ended(&self, session: &str) -> bool {
         if self.contains(session) {
             return true;
         }
@@ -73,7 +73,7 @@ impl Ended {
     }
 
     /// Learns of what ends elsewhere, until the token is cancelled. `gone` is told.
-    pub async fn watch(&self, gone: impl Fn() + Send, stop: CancellationToken) {
+    pub(super) async fn watch(&self, gone: impl Fn() + Send, stop: CancellationToken) {
         let config = watch::config().labels(&Mark::EndedSession.selector());
         let mut events = std::pin::pin!(watcher::watcher(self.api.clone(), config).default_backoff());
         loop {

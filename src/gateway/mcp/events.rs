@@ -23,7 +23,7 @@ const EVENTS: usize = 64;
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub(super) struct Room {
     /// Streams.
     pub streams: usize,
     /// Bytes of all events together.
@@ -98,7 +98,7 @@ impl Inner {
 
 /// A bounded store in memory. Ids can't be guessed: they name a stream by a random part of their own.
 #[derive(Clone, Default)]
-pub struct Events {
+pub(super) struct Events {
     inner: Arc<Mutex<Inner>>,
     room: Room,
     tasks: TaskTracker,
@@ -111,7 +111,7 @@ struct Gone;
 
 impl Events {
     /// Keeps nothing yet. Streams that are read again run among `tasks`.
-    pub fn new(tasks: TaskTracker) -> Self {
+    pub(super) fn new(tasks: TaskTracker) -> Self {
         Self { tasks, ..Self::default() }
     }
 

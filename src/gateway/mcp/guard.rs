@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 /// When bytes leave although the handler is silent.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub(super) struct Pace {
     /// A handler that is silent for this long gets its stream opened for it.
     pub patience: Duration,
     /// Between two comments.
@@ -41,15 +41,15 @@ const LARGEST: usize = 64 << 20;
 
 /// Whether somebody reads the response of this call. In the request's extensions.
 #[derive(Clone, Debug)]
-pub struct Reader(pub CancellationToken);
+pub(super) struct Reader(pub CancellationToken);
 
 /// The streams by which clients of the older revisions came back to a session.
 #[derive(Clone, Default)]
-pub struct Resumed(Arc<Mutex<HashMap<String, watch::Sender<usize>>>>);
+pub(super) struct Resumed(Arc<Mutex<HashMap<String, watch::Sender<usize>>>>);
 
 impl Resumed {
     /// How many such streams of a session are open, and every change.
-    pub fn watch(&self, session: &str) -> watch::Receiver<usize> {
+    pub(super) fn watch(&self, session: &str) -> watch::Receiver<usize> {
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|_, count| *count.borrow() > 0 || count.receiver_count() > 0);
         sessions.entry(session.to_owned()).or_insert_with(|| watch::Sender::new(0)).subscribe()
@@ -123,7 +123,7 @@ enum Stage {
 }
 
 /// The layer.
-pub async fn guard(resumed: Resumed, pace: Pace, mut request: Request, next: Next) -> Response {
+pub(super) async fn guard(resumed: Resumed, pace: Pace, mut request: Request, next: Next) -> Response {
     let session = header(&request, "mcp-session-id");
     let returns = request.method() == http::Method::GET && request.headers().contains_key("last-event-id");
     let envelope = request.extensions().get::<Envelope>().cloned().unwrap_or_default();
@@ -178,7 +178,7 @@ fn is_stream(response: &Response) -> bool {
 }
 
 /// A header as text.
-pub fn header(request: &Request, name: &str) -> Option<String> {
+pub(super) fn header(request: &Request, name: &str) -> Option<String> {
     request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
 }
 

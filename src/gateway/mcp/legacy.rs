@@ -43,18 +43,18 @@ tokio::task_local! {
 
 /// Makes and reads session ids.
 #[derive(Clone)]
-pub struct Ids(Arc<[u8; 64]>);
+pub(super) struct Ids(Arc<[u8; 64]>);
 
 impl Ids {
     /// From the installation's keys, which all replicas share.
-    pub fn new(keys: &Keys) -> Self {
+    pub(super) fn new(keys: &Keys) -> Self {
         Self(Arc::new(keys.cookie))
     }
 
     /// A new id.
-    pub fn mint(&self, who: &Principal, version: Option<&str>, now: Timestamp) -> String {
+    pub(super) fn mint(&self, who: &Principal, version: Option<&str>, now: Timestamp) -> String {
         let version = VERSIONS.iter().position(|v| Some(v.as_str()) == version).unwrap_or(VERSIONS.len() - 1);
-        let mut body = vec![version as u8];
+        let mut body = vec![u8::try_from(version).unwrap_or_default()];
         body.extend(now.as_second().to_be_bytes());
         body.extend(owner(who));
         let mut random = [0_u8; 12];
@@ -66,7 +66,7 @@ impl Ids {
     }
 
     /// The protocol version of an id that is ours, of this principal, and not too old.
-    pub fn read(&self, id: &str, who: &Principal, now: Timestamp) -> Option<ProtocolVersion> {
+    pub(super) fn read(&self, id: &str, who: &Principal, now: Timestamp) -> Option<ProtocolVersion> {
         let bytes = URL_SAFE_NO_PAD.decode(id).ok()?;
         let (body, tag) = bytes.split_at_checked(bytes.len().checked_sub(16)?)?;
         let (version, rest) = body.split_first()?;
@@ -101,7 +101,7 @@ fn owner(who: &Principal) -> [u8; 8] {
 }
 
 /// The library's own manager, with our ids.
-pub struct Manager {
+pub(super) struct Manager {
     inner: LocalSessionManager,
     ids: Ids,
     used: Mutex<HashMap<SessionId, Instant>>,
@@ -111,7 +111,7 @@ pub struct Manager {
 
 impl Manager {
     /// `events` keeps what a client missed while its stream was cut.
-    pub fn new(ids: Ids, events: Arc<dyn EventStore>, ended: Ended, busy: Busy) -> Self {
+    pub(super) fn new(ids: Ids, events: Arc<dyn EventStore>, ended: Ended, busy: Busy) -> Self {
         let mut inner = LocalSessionManager::default().with_event_store(events);
         // The library's own idle limit ends sessions with a call in flight.
         inner.session_config.keep_alive = None;
@@ -123,12 +123,12 @@ impl Manager {
     }
 
     /// Lets sessions go that were not used for long. A call that waits has its own stream, and uses its session by being read.
-    pub async fn reap(&self) {
+    pub(super) async fn reap(&self) {
         self.let_go(|id, at| at.elapsed() > IDLE && !self.busy.any(id)).await;
     }
 
     /// Learns of sessions that end elsewhere, and lets them go, until the token is cancelled.
-    pub async fn follow(&self, stop: CancellationToken) {
+    pub(super) async fn follow(&self, stop: CancellationToken) {
         let told = tokio::sync::Notify::new();
         let letting_go = async {
             loop {
@@ -171,24 +171,24 @@ impl Manager {
     }
 
     /// Whether it is a session of the caller, of whichever replica.
-    pub fn is_mine(&self, id: &str) -> bool {
+    pub(super) fn is_mine(&self, id: &str) -> bool {
         CALLER.try_with(|(who, _)| self.ids.read(id, who, clock::now()).is_some()).unwrap_or(false)
     }
 
     /// Whether its client has ended it, as far as is known here.
-    pub fn has_ended(&self, id: &str) -> bool {
+    pub(super) fn has_ended(&self, id: &str) -> bool {
         self.ended.contains(id)
     }
 
     /// The client ended it: no replica takes it up again.
-    pub async fn end(&self, id: &str) {
+    pub(super) async fn end(&self, id: &str) {
         self.ended.add(id).await;
     }
 }
 
 /// What can go wrong with a session.
 #[derive(Debug, thiserror::Error)]
-pub enum ManagerError {
+pub(super) enum ManagerError {
     /// In the library.
     #[error(transparent)]
     Local(#[from] LocalSessionManagerError),
@@ -275,7 +275,7 @@ impl SessionManager for Manager {
 }
 
 /// Takes up what another replica started: the id itself says all that is needed.
-pub struct Store(pub Arc<Manager>);
+pub(super) struct Store(pub Arc<Manager>);
 
 #[async_trait::async_trait]
 impl SessionStore for Store {

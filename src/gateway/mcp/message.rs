@@ -21,7 +21,7 @@ type Raw<'a> = BTreeMap<String, &'a RawValue>;
 
 /// What a message is about. In the request's extensions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Envelope {
+pub(super) struct Envelope {
     /// The method; empty when it is a response.
     pub method: String,
     /// The id of a request, as JSON.
@@ -34,7 +34,7 @@ pub struct Envelope {
 
 /// Why a message can't be one. For its sender.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoMessage {
+pub(super) enum NoMessage {
     /// No JSON.
     #[error("the body is no valid JSON: {0}")]
     Syntax(String),
@@ -55,7 +55,7 @@ pub enum NoMessage {
 impl NoMessage {
     /// The code of JSON-RPC.
     #[must_use]
-    pub const fn code(&self) -> i32 {
+    pub(super) const fn code(&self) -> i32 {
         match self {
             Self::Syntax(_) => -32700,
             Self::Batch | Self::NoObject | Self::Part(_) => -32600,
@@ -67,16 +67,16 @@ impl NoMessage {
 impl Envelope {
     /// Whether it calls a tool and waits for the result.
     #[must_use]
-    pub fn is_call(&self) -> bool {
+    pub(super) fn is_call(&self) -> bool {
         self.method == "tools/call" && self.id.is_some()
     }
 }
 
 /// Why a body is no message, with the id of the request where it has one.
-pub type Unread = (NoMessage, Option<String>);
+pub(super) type Unread = (NoMessage, Option<String>);
 
 /// Reads a body: what it is about, and the body to hand on where it must be another one.
-pub fn read(body: &[u8]) -> Result<(Envelope, Option<Vec<u8>>), Unread> {
+pub(super) fn read(body: &[u8]) -> Result<(Envelope, Option<Vec<u8>>), Unread> {
     let whole: &RawValue = serde_json::from_slice(body).map_err(|error| (NoMessage::Syntax(error.to_string()), None))?;
     let message: Raw<'_> = serde_json::from_str(whole.get()).map_err(|_| match whole.get().as_bytes().first() {
         Some(b'[') => (NoMessage::Batch, None),
@@ -172,7 +172,7 @@ fn mark(raw: &str) -> Option<Box<RawValue>> {
 
 /// Why an argument could not be read; `None` for one that could.
 #[must_use]
-pub fn unreadable(argument: &Value) -> Option<&str> {
+pub(super) fn unreadable(argument: &Value) -> Option<&str> {
     argument.as_object().filter(|fields| fields.len() == 1)?.get(UNREADABLE)?.as_str()
 }
 

@@ -18,13 +18,13 @@ const UNREAD: &str = "fail to deserialize request body";
 const NO_SESSION: &str = "the MCP session of the header Mcp-Session-Id is not known here, or has ended: send initialize again";
 
 /// The layer next to the library.
-pub async fn explain(request: Request, next: Next) -> Response {
+pub(super) async fn explain(request: Request, next: Next) -> Response {
     let envelope = request.extensions().get::<Envelope>().cloned().unwrap_or_default();
     explained(next.run(request).await, &envelope).await
 }
 
 /// A response as it is, but for refusals in plain text.
-pub async fn explained(response: Response, envelope: &Envelope) -> Response {
+pub(super) async fn explained(response: Response, envelope: &Envelope) -> Response {
     let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
     if is_json || !(response.status().is_client_error() || response.status().is_server_error()) {
         return response;
@@ -44,17 +44,17 @@ pub async fn explained(response: Response, envelope: &Envelope) -> Response {
 }
 
 /// A body that is no message.
-pub fn no_message(why: &NoMessage, id: Option<&str>) -> Response {
+pub(super) fn no_message(why: &NoMessage, id: Option<&str>) -> Response {
     (StatusCode::BAD_REQUEST, axum::Json(error(why.code(), &why.to_string(), id))).into_response()
 }
 
 /// No session of the caller.
-pub fn session_unknown() -> Response {
+pub(super) fn session_unknown() -> Response {
     refuse(StatusCode::NOT_FOUND, -32600, NO_SESSION)
 }
 
 /// A refusal without a message that it could be the answer to.
-pub fn refuse(status: StatusCode, code: i32, message: &str) -> Response {
+pub(super) fn refuse(status: StatusCode, code: i32, message: &str) -> Response {
     (status, axum::Json(error(code, message, None))).into_response()
 }
 

@@ -4,17 +4,17 @@ use super::message::unreadable;
 use serde_json::{Map, Value, json};
 
 /// The arguments of a call.
-pub type Args = Map<String, Value>;
+pub(super) type Args = Map<String, Value>;
 
 /// An object schema from `(name, schema)` pairs; nothing else is allowed in it.
-pub fn object(properties: &[(&str, Value)], required: &[&str]) -> Value {
+pub(super) fn object(properties: &[(&str, Value)], required: &[&str]) -> Value {
     let properties: Map<String, Value> = properties.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
     let schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
     if required.is_empty() { schema } else { with(schema, "required", json!(required)) }
 }
 
 /// A schema with one more keyword.
-pub fn with(mut schema: Value, keyword: &str, value: Value) -> Value {
+pub(super) fn with(mut schema: Value, keyword: &str, value: Value) -> Value {
     if let Some(fields) = schema.as_object_mut() {
         fields.insert(keyword.to_owned(), value);
     }
@@ -22,27 +22,27 @@ pub fn with(mut schema: Value, keyword: &str, value: Value) -> Value {
 }
 
 /// A text that people read: no control characters but line breaks and tabs.
-pub fn printable(description: &str, min: usize, max: usize) -> Value {
+pub(super) fn printable(description: &str, min: usize, max: usize) -> Value {
     with(text(description, min, max), "x-printable", json!(true))
 }
 
 /// A text of one line.
-pub fn line(description: &str, min: usize, max: usize) -> Value {
+pub(super) fn line(description: &str, min: usize, max: usize) -> Value {
     with(printable(description, min, max), "x-line", json!(true))
 }
 
 /// A text of `min` to `max` characters.
-pub fn text(description: &str, min: usize, max: usize) -> Value {
+pub(super) fn text(description: &str, min: usize, max: usize) -> Value {
     json!({"type": "string", "description": description, "minLength": min, "maxLength": max})
 }
 
 /// The session that a tool acts on.
-pub fn session_id() -> Value {
+pub(super) fn session_id() -> Value {
     text("The session's id, from create_session.", 1, 253)
 }
 
 /// Checks arguments. The error is one sentence that names the field.
-pub fn check(schema: &Value, args: &Args) -> Result<(), String> {
+pub(super) fn check(schema: &Value, args: &Args) -> Result<(), String> {
     let empty = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
     for name in schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
@@ -125,13 +125,14 @@ fn whole(value: &Value) -> Option<f64> {
 }
 
 /// An integer argument, clamped to what fits.
-pub fn integer(args: &Args, name: &str) -> Option<i64> {
+#[expect(clippy::cast_possible_truncation, reason = "`as` keeps to the bounds of the type, as is meant")]
+pub(super) fn integer(args: &Args, name: &str) -> Option<i64> {
     let value = args.get(name)?;
     value.as_i64().or_else(|| whole(value).map(|number| number as i64))
 }
 
 /// A text argument.
-pub fn string<'a>(args: &'a Args, name: &str) -> Option<&'a str> {
+pub(super) fn string<'a>(args: &'a Args, name: &str) -> Option<&'a str> {
     args.get(name).and_then(Value::as_str)
 }
 

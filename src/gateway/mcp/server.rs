@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// What all servers of this process share.
 #[derive(Clone)]
-pub struct Agents {
+pub(super) struct Agents {
     /// The shared handles.
     pub gateway: Shared,
     /// The running calls.

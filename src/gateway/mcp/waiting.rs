@@ -26,7 +26,7 @@ const COME_BACK: Duration = Duration::from_mins(10);
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Waits and returns the tool's structured result.
-pub async fn wait(call: &Call, key: &Key) -> Result<Value, Failure> {
+pub(super) async fn wait(call: &Call, key: &Key) -> Result<Value, Failure> {
     call.gateway.metrics.open_waits.inc();
     let ended = Wait { call, key, attached: None }.run().await;
     call.gateway.metrics.open_waits.dec();
@@ -202,11 +202,11 @@ async fn until(at: Option<Instant>) {
 }
 
 /// A normal answer of a call that is not held any longer.
-pub fn pending(id: &str, message: &str) -> Value {
+pub(super) fn pending(id: &str, message: &str) -> Value {
     json!({"status": "pending", "message": message, "request_id": id})
 }
 
 /// The structured result.
-pub fn to_value(result: &AgentResult) -> Value {
+pub(super) fn to_value(result: &AgentResult) -> Value {
     serde_json::to_value(result).unwrap_or_default()
 }

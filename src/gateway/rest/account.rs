@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// `GET /whoami`.
-pub async fn whoami(caller: Caller) -> Json<Value> {
+pub(super) async fn whoami(caller: Caller) -> Json<Value> {
     let until = match &caller.means {
         Means::Cookie(visit) => Some(visit.hard_end()),
         Means::Token => None,
@@ -33,7 +33,7 @@ impl Asked {
 }
 
 /// `POST /login-links`: a link that signs the caller in once, within 10 minutes.
-pub async fn login_link(
+pub(super) async fn login_link(
     State(site): State<Site>,
     caller: Caller,
     headers: HeaderMap,

@@ -25,7 +25,7 @@ const AT_A_TIME: usize = 8;
 
 /// Which requests to list.
 #[derive(Debug, Deserialize)]
-pub struct Filter {
+pub(super) struct Filter {
     /// Only open ones, or only settled ones; absent: both.
     open: Option<bool>,
     /// Only of this namespace.
@@ -33,7 +33,7 @@ pub struct Filter {
 }
 
 /// `GET /attention`: oldest deadline first.
-pub async fn list(State(site): State<Site>, caller: Caller, Query(filter): Query<Filter>) -> Result<Json<Value>, Problem> {
+pub(super) async fn list(State(site): State<Site>, caller: Caller, Query(filter): Query<Filter>) -> Result<Json<Value>, Problem> {
     let mut seen = rights::visible_requests(&site, &caller.who).await?;
     seen.retain(|request| filter.namespace.as_ref().is_none_or(|namespace| request.namespace().as_ref() == Some(namespace)));
     let mut all: Vec<(Request, Arc<AttentionRequest>)> = seen.into_iter().map(|object| (Request::of(&object), object)).collect();
@@ -43,7 +43,7 @@ pub async fn list(State(site): State<Site>, caller: Caller, Query(filter): Query
 }
 
 /// `GET /attention/{namespace}/{name}`.
-pub async fn one(
+pub(super) async fn one(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
@@ -55,7 +55,7 @@ pub async fn one(
 /// What a person sends with an answer. Absent parts of the verdict are filled in from what was asked.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Body {
+pub(super) struct Body {
     message: Option<String>,
     verdict: Option<Verdict>,
     answer: Option<String>,
@@ -65,7 +65,7 @@ pub struct Body {
 }
 
 /// `POST /attention/{namespace}/{name}/resolve`.
-pub async fn resolve(
+pub(super) async fn resolve(
     state: State<Site>,
     caller: Caller,
     path: Path<(String, String)>,
@@ -75,7 +75,7 @@ pub async fn resolve(
 }
 
 /// `POST /attention/{namespace}/{name}/reject`.
-pub async fn reject(
+pub(super) async fn reject(
     state: State<Site>,
     caller: Caller,
     path: Path<(String, String)>,
@@ -97,7 +97,7 @@ async fn answer(
 }
 
 /// `POST /attention/{namespace}/{name}/claim`.
-pub async fn claim(
+pub(super) async fn claim(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
@@ -109,12 +109,12 @@ pub async fn claim(
 /// More time.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct More {
+pub(super) struct More {
     seconds: i32,
 }
 
 /// `POST /attention/{namespace}/{name}/extend`.
-pub async fn extend(
+pub(super) async fn extend(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
@@ -128,7 +128,7 @@ pub async fn extend(
 /// Many at once.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Bulk {
+pub(super) struct Bulk {
     outcome: BulkOutcome,
     #[serde(default)]
     message: Option<String>,
@@ -161,7 +161,11 @@ struct Done {
 }
 
 /// `POST /attention/bulk`: each is decided by itself; one that fails fails alone.
-pub async fn bulk(State(site): State<Site>, caller: Caller, body: Result<Json<Bulk>, JsonRejection>) -> Result<Json<Value>, Problem> {
+pub(super) async fn bulk(
+    State(site): State<Site>,
+    caller: Caller,
+    body: Result<Json<Bulk>, JsonRejection>,
+) -> Result<Json<Value>, Problem> {
     use futures::StreamExt as _;
     let Json(bulk) = body?;
     if bulk.requests.is_empty() || bulk.requests.len() > BULK {

@@ -17,14 +17,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// `GET /sessions`.
-pub async fn list(State(site): State<Site>, caller: Caller) -> Result<Json<Value>, Problem> {
+pub(super) async fn list(State(site): State<Site>, caller: Caller) -> Result<Json<Value>, Problem> {
     let mut all = rights::visible_sessions(&site, &caller.who).await?;
     all.sort_by_key(|session| (session.namespace(), session.name_any()));
     Ok(Json(json!({"items": all.iter().map(|session| shown(session)).collect::<Vec<_>>()})))
 }
 
 /// `GET /sessions/{namespace}/{name}`.
-pub async fn one(
+pub(super) async fn one(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
@@ -39,12 +39,12 @@ pub async fn one(
 /// Why it is closed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Closing {
+pub(super) struct Closing {
     reason: Option<String>,
 }
 
 /// `POST /sessions/{namespace}/{name}/close`.
-pub async fn close(
+pub(super) async fn close(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
@@ -81,7 +81,7 @@ pub async fn may_close(site: &Site, who: &Principal, session: &BrowserSession) -
 }
 
 /// `POST /sessions/{namespace}/{name}/resize`: the agent's real viewport. Needs no open request.
-pub async fn resize(
+pub(super) async fn resize(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
@@ -101,7 +101,7 @@ pub async fn resize(
 }
 
 /// `POST /sessions/{namespace}/{name}/live-ticket`: opens one live view within 30 s.
-pub async fn live_ticket(
+pub(super) async fn live_ticket(
     State(site): State<Site>,
     caller: Caller,
     headers: HeaderMap,
@@ -123,12 +123,12 @@ pub async fn live_ticket(
 /// What to drive for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Taking {
+pub(super) struct Taking {
     request: Option<String>,
 }
 
 /// `POST /sessions/{namespace}/{name}/control/take`.
-pub async fn take(
+pub(super) async fn take(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
@@ -143,12 +143,12 @@ pub async fn take(
 /// A lease of control.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Lease {
+pub(super) struct Lease {
     lease: String,
 }
 
 /// `POST /sessions/{namespace}/{name}/control/extend`: the person wants to keep control.
-pub async fn extend(
+pub(super) async fn extend(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
@@ -162,7 +162,7 @@ pub async fn extend(
 }
 
 /// `POST /sessions/{namespace}/{name}/control/release`: hand back.
-pub async fn release(
+pub(super) async fn release(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Runs them all; a failing one keeps none of the others back.
-pub fn lint(args: &TestArgs) -> Result<Counts> {
+pub(super) fn lint(args: &TestArgs) -> Result<Counts> {
     let mut counts = Counts::default();
     let cargo = |args: &[&str]| {
         let mut command = Command::new(super::run::cargo());
@@ -26,7 +26,7 @@ pub fn lint(args: &TestArgs) -> Result<Counts> {
 }
 
 /// `go vet` and the tests of a Go module, counted one by one.
-pub fn go_module(module: &str, args: &TestArgs) -> Result<Counts> {
+pub(super) fn go_module(module: &str, args: &TestArgs) -> Result<Counts> {
     let mut counts = Counts::default();
     let dir = repository().join(module);
     let go = |args: &[OsString]| {
@@ -49,7 +49,7 @@ pub fn go_module(module: &str, args: &TestArgs) -> Result<Counts> {
 }
 
 /// Whether this Go module is there.
-pub fn has_module(module: &str) -> bool {
+pub(super) fn has_module(module: &str) -> bool {
     let file: PathBuf = repository().join(module).join("go.mod");
     file.is_file()
 }

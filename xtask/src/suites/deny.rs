@@ -12,14 +12,14 @@ use std::process::{Command, Stdio};
 const VERSION: &str = "0.20.2";
 
 /// The database of advisories is on the network, so it is asked when wanted; what can be checked without always is.
-pub fn check(advisories: bool, counts: &mut Counts) -> Result<()> {
+pub(super) fn check(advisories: bool, counts: &mut Counts) -> Result<()> {
     let mut command = Command::new(program()?);
     let what: &[&str] = if advisories { &["check"] } else { &["--offline", "check", "bans", "licenses", "sources"] };
     counts.check("cargo deny", command.current_dir(repository()).env("CARGO", cargo()).args(what))
 }
 
 /// The `cargo-deny` of this machine, else one from the cache, built first if need be.
-pub fn program() -> Result<PathBuf> {
+pub(super) fn program() -> Result<PathBuf> {
     if let Some(found) = find_program("cargo-deny") {
         return Ok(found);
     }

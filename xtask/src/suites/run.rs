@@ -16,7 +16,7 @@ const GO_MODULES: &[&str] = &["tests/cluster"];
 
 /// How many passed, and the names of those that failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(super) struct Counts {
     /// Tests and checks that passed.
     pub passed: usize,
     /// Those that did not; below the name of a test is what it said.
@@ -25,13 +25,13 @@ pub struct Counts {
 
 impl Counts {
     /// Adds those of another.
-    pub fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed.extend(other.failed);
     }
 
     /// Runs a check, whose output is shown.
-    pub fn check(&mut self, name: &str, command: &mut Command) -> Result<()> {
+    pub(super) fn check(&mut self, name: &str, command: &mut Command) -> Result<()> {
         say(format!("{name} ..."));
         if command.stdin(Stdio::null()).status().context(name)?.success() {
             self.passed += 1;
@@ -43,7 +43,7 @@ impl Counts {
     }
 
     /// Runs `go test -v`: quiet but for what fails.
-    pub fn go_test(&mut self, command: &mut Command, show: &dyn Fn(&str)) -> Result<()> {
+    pub(super) fn go_test(&mut self, command: &mut Command, show: &dyn Fn(&str)) -> Result<()> {
         let mut seen = Self::default();
         let mut held = Vec::new();
         let status = lines(command, |line| {
@@ -79,7 +79,7 @@ impl Counts {
 }
 
 /// The `cargo` that runs us.
-pub fn cargo() -> OsString {
+pub(super) fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
@@ -94,7 +94,7 @@ fn runs(tier: Tier) -> Result<Vec<Vec<OsString>>> {
 }
 
 /// Compiles all that these tiers run, at once.
-pub fn compile(tiers: &[Tier]) -> Result<Counts> {
+pub(super) fn compile(tiers: &[Tier]) -> Result<Counts> {
     let mut counts = Counts::default();
     let runs = tiers.iter().map(|tier| runs(*tier)).collect::<Result<Vec<_>>>()?;
     let flags: Vec<OsString> = runs.into_iter().flatten().flatten().collect();
@@ -107,7 +107,7 @@ pub fn compile(tiers: &[Tier]) -> Result<Counts> {
 }
 
 /// Runs a tier.
-pub fn tier(tier: Tier, args: &TestArgs, environment: &[(&str, OsString)]) -> Result<Counts> {
+pub(super) fn tier(tier: Tier, args: &TestArgs, environment: &[(&str, OsString)]) -> Result<Counts> {
     let mut counts = Counts::default();
     match tier {
         Tier::Lint if args.name.is_none() => return checks::lint(args),

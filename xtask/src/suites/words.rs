@@ -9,14 +9,14 @@ const PANIC: &str = " panicked at ";
 
 /// The words of failing tests, each under its name.
 #[derive(Debug, Default)]
-pub struct LastWords {
+pub(super) struct LastWords {
     of: BTreeMap<String, Vec<String>>,
     speaking: Option<String>,
 }
 
 impl LastWords {
     /// Reads a line of `cargo test`, which tells what a failing test said below `---- its::name stdout ----`.
-    pub fn hear(&mut self, line: &str) {
+    pub(super) fn hear(&mut self, line: &str) {
         if let Some(name) = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----")) {
             self.speaking = Some(name.to_owned());
         } else if line == "failures:" || line == "stack backtrace:" || line.starts_with("test ") {
@@ -34,7 +34,7 @@ impl LastWords {
     }
 
     /// What this test said, each line on one of its own and indented; empty when nothing is known.
-    pub fn of(&self, name: &str) -> String {
+    pub(super) fn of(&self, name: &str) -> String {
         self.of.get(name).map(|lines| lines.concat()).unwrap_or_default()
     }
 }

@@ -14,15 +14,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The image name of session pods on the local node.
-pub const IMAGE: &str = "beckon-browser";
+pub(super) const IMAGE: &str = "beckon-browser";
 /// The namespace of the users of a cluster that exists.
-pub const USERS_NAMESPACE: &str = "beckon-up";
+pub(super) const USERS_NAMESPACE: &str = "beckon-up";
 /// How long a token of an account is good; the accounts' own are renewed long before.
 const TOKEN: &str = "--duration=24h";
 
 /// A cluster with Beckon's kinds, policies and roles.
 #[derive(Debug)]
-pub struct Cluster {
+pub(super) struct Cluster {
     own: Option<ControlPlane>,
     programs: Programs,
     server: Server,
@@ -34,7 +34,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// Starts one, or prepares the one that exists.
-    pub fn start(plan: &Plan, beckon: &Path) -> Result<Self> {
+    pub(super) fn start(plan: &Plan, beckon: &Path) -> Result<Self> {
         match &plan.kubeconfig {
             None => Self::local(plan, beckon),
             Some(file) => Self::existing(plan, file, beckon),
@@ -102,7 +102,7 @@ impl Cluster {
     }
 
     /// `kubectl` as the administrator.
-    pub fn kubectl(&self) -> Command {
+    pub(super) fn kubectl(&self) -> Command {
         let mut command = self.programs.kubectl();
         // What the server serves changes while it is set up: nobody else's cache of that may be filled from here.
         command.arg("--cache-dir").arg(self.admin_kubeconfig.with_file_name("kubectl-cache"));
@@ -111,12 +111,12 @@ impl Cluster {
     }
 
     /// The file that is `kubectl`.
-    pub fn kubectl_file(&self) -> PathBuf {
+    pub(super) fn kubectl_file(&self) -> PathBuf {
         self.programs.kubectl_file()
     }
 
     /// A token of one of the users; `None` for an administrator of a cluster that exists.
-    pub fn user_token(&self, name: &str) -> Option<&str> {
+    pub(super) fn user_token(&self, name: &str) -> Option<&str> {
         self.users.iter().find_map(|(user, credential)| match credential {
             Credential::Token(token) if *user == name => Some(token.as_str()),
             Credential::Token(_) | Credential::TokenFile(_) | Credential::Other(_) => None,
@@ -124,35 +124,35 @@ impl Cluster {
     }
 
     /// Writes a kubeconfig with a context for each user.
-    pub fn write_kubeconfig(&self, path: &Path, namespace: &str) -> Result<()> {
+    pub(super) fn write_kubeconfig(&self, path: &Path, namespace: &str) -> Result<()> {
         kubeconfig::write(path, &self.server, namespace, &self.users)
     }
 
     /// Writes a kubeconfig for a service account of Beckon whose token is in a file.
-    pub fn write_account_kubeconfig(&self, path: &Path, account: &str, token: &Path) -> Result<()> {
+    pub(super) fn write_account_kubeconfig(&self, path: &Path, account: &str, token: &Path) -> Result<()> {
         kubeconfig::write(path, &self.server, "beckon-system", &[(account, Credential::TokenFile(token.to_owned()))])
     }
 
     /// A new token of a service account.
-    pub fn token(&self, account: &str, namespace: &str) -> Result<String> {
+    pub(super) fn token(&self, account: &str, namespace: &str) -> Result<String> {
         let mut command = self.kubectl();
         command.args(["create", "token", account, TOKEN, "--namespace", namespace]);
         output(&mut command).map(|token| token.trim().to_owned()).context(format!("a token for {account}"))
     }
 
     /// The processes of the control plane, in the order in which they are ended.
-    pub fn recorded(&self) -> Vec<Recorded> {
+    pub(super) fn recorded(&self) -> Vec<Recorded> {
         let identities = self.own.as_ref().map(ControlPlane::identities).unwrap_or_default();
         identities.into_iter().map(|(name, process)| Recorded { name, process, admin_port: None }).collect()
     }
 
     /// An error when one of its processes has ended.
-    pub fn check(&mut self) -> Result<()> {
+    pub(super) fn check(&mut self) -> Result<()> {
         self.own.as_mut().map_or(Ok(()), ControlPlane::check)
     }
 
     /// Whether the node of ours is ready, or why not.
-    pub fn node_ready(&self) -> std::result::Result<(), String> {
+    pub(super) fn node_ready(&self) -> std::result::Result<(), String> {
         let condition = "jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}";
         match output(self.kubectl().args(["get", "nodes", "-o", condition])) {
             _ if !self.node => Ok(()),
@@ -163,7 +163,7 @@ impl Cluster {
     }
 
     /// Ends the one of its own. What was brought into one that exists is taken back by [`super::footprint::take_back`].
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         if let Some(plane) = &mut self.own {
             plane.stop();
         }

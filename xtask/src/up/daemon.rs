@@ -12,12 +12,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Whether this process is the one behind `--detach`.
-pub fn is_daemon() -> bool {
+pub(super) fn is_daemon() -> bool {
     std::env::args_os().any(|arg| arg == "--daemon")
 }
 
 /// Starts it, shows what it says, and returns when it is ready.
-pub fn start(args: &UpArgs, plan: &Plan) -> Result<()> {
+pub(super) fn start(args: &UpArgs, plan: &Plan) -> Result<()> {
     let logs = plan.dir.join("logs");
     private_dir(&plan.dir)?;
     private_dir(&logs)?;

@@ -13,7 +13,7 @@ const CONNECTIONS: usize = 256;
 const LARGEST_HEAD: usize = 16 * 1024;
 
 /// Serves the files below `root` until the runtime ends.
-pub async fn serve(listener: TcpListener, root: PathBuf) {
+pub(super) async fn serve(listener: TcpListener, root: PathBuf) {
     let root = Arc::new(root);
     let slots = Arc::new(Semaphore::new(CONNECTIONS));
     loop {

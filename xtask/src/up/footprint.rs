@@ -19,7 +19,7 @@ const KIND: &str = "CustomResourceDefinition";
 
 /// Names an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Object {
+pub(super) struct Object {
     #[serde(rename = "apiVersion")]
     api_version: String,
     kind: String,
@@ -56,7 +56,7 @@ impl fmt::Display for Object {
 
 /// What an `up` applied: what was not there before goes with it, the rest stays.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Footprint {
+pub(super) struct Footprint {
     /// Brought by this `up`.
     goes: Vec<Object>,
     /// There before.
@@ -68,7 +68,7 @@ pub struct Footprint {
 impl Footprint {
     /// What applying these manifests will bring, and what the processes make by themselves. An error when Helm looks after some of it: applying would take that over, and break
     /// an installation whose accounts live in another namespace.
-    pub fn plan(kubectl: &dyn Fn() -> Command, manifests: &[u8], namespace: &str) -> Result<Self> {
+    pub(super) fn plan(kubectl: &dyn Fn() -> Command, manifests: &[u8], namespace: &str) -> Result<Self> {
         let manifests = [manifests, b"\n---\n", made_by_processes().to_string().as_bytes()].concat();
         let ask = |words: &[&str]| -> Result<Vec<Value>> {
             let mut command = kubectl();
@@ -94,17 +94,17 @@ impl Footprint {
     }
 
     /// The file in the directory of an `up`. It is there for as long as there is something to take back.
-    pub fn file(dir: &Path) -> PathBuf {
+    pub(super) fn file(dir: &Path) -> PathBuf {
         dir.join("footprint.json")
     }
 
     /// Writes it in one step.
-    pub fn write(&self, dir: &Path) -> Result<()> {
+    pub(super) fn write(&self, dir: &Path) -> Result<()> {
         write_private(&Self::file(dir), serde_json::to_string_pretty(self).context("footprint")?.as_bytes())
     }
 
     /// Reads it; `None` when nothing is to be taken back.
-    pub fn read(dir: &Path) -> Result<Option<Self>> {
+    pub(super) fn read(dir: &Path) -> Result<Option<Self>> {
         match std::fs::read(Self::file(dir)) {
             Ok(bytes) => serde_json::from_slice(&bytes).map(Some).context(Self::file(dir).display()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -113,7 +113,7 @@ impl Footprint {
     }
 
     /// Beckon's own objects that were there before. The namespace that was named is the person's.
-    pub fn stays(&self) -> Vec<String> {
+    pub(super) fn stays(&self) -> Vec<String> {
         let named = |object: &&Object| object.kind == "Namespace" && object.name == self.namespace;
         self.stays.iter().filter(|object| !named(object)).map(ToString::to_string).collect()
     }
@@ -175,13 +175,13 @@ fn made_by_processes() -> Value {
 }
 
 /// How an `up` with `--kubeconfig` reaches the cluster as its administrator.
-pub fn admin_kubeconfig(dir: &Path) -> PathBuf {
+pub(super) fn admin_kubeconfig(dir: &Path) -> PathBuf {
     dir.join("admin.kubeconfig")
 }
 
 /// Deletes what the `up` of this directory brought into a cluster that exists, the sessions and requests of its users first, and
 /// forgets about it. Nothing when there is nothing to take back. Doing it again is no error.
-pub fn take_back(dir: &Path) -> Result<()> {
+pub(super) fn take_back(dir: &Path) -> Result<()> {
     let Some(footprint) = Footprint::read(dir)? else { return Ok(()) };
     let programs = Programs::for_existing_cluster()?;
     let kubectl = || {

@@ -12,11 +12,11 @@ const CONNECTIONS: usize = 4096;
 
 /// The ports of the gateways that are ready.
 #[derive(Clone, Debug, Default)]
-pub struct Ready(Arc<Mutex<Vec<u16>>>);
+pub(super) struct Ready(Arc<Mutex<Vec<u16>>>);
 
 impl Ready {
     /// From now on these.
-    pub fn set(&self, ports: Vec<u16>) {
+    pub(super) fn set(&self, ports: Vec<u16>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ports;
     }
 
@@ -26,7 +26,7 @@ impl Ready {
 }
 
 /// Serves until the runtime ends.
-pub async fn serve(listener: TcpListener, ready: Ready) {
+pub(super) async fn serve(listener: TcpListener, ready: Ready) {
     let next = Arc::new(AtomicUsize::new(0));
     let slots = Arc::new(Semaphore::new(CONNECTIONS));
     loop {

@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// The ports that `up` itself serves.
 #[derive(Clone, Copy, Debug)]
-pub struct Addresses {
+pub(super) struct Addresses {
     /// The forwarder's.
     pub port: u16,
     /// The demo site's.
@@ -20,7 +20,7 @@ pub struct Addresses {
 }
 
 /// Writes `up.json` in one step.
-pub fn write(stack: &Stack, plan: &Plan, addresses: Addresses) -> Result<()> {
+pub(super) fn write(stack: &Stack, plan: &Plan, addresses: Addresses) -> Result<()> {
     let of = |kind: Kind| stack.workers.iter().filter(move |worker| worker.kind == kind);
     let token = |user: &str| stack.cluster.user_token(user);
     let pids = |kind: Kind| of(kind).map(Worker::pid).collect::<Vec<_>>();
@@ -55,7 +55,7 @@ fn environment(dir: &Path, port: u16) -> String {
 }
 
 /// Prints what to do next.
-pub fn print_next(dir: &Path, how_to_end: &str) -> Result<()> {
+pub(super) fn print_next(dir: &Path, how_to_end: &str) -> Result<()> {
     let path = dir.join("up.json");
     let bytes = std::fs::read(&path).context(path.display())?;
     let up: Value = serde_json::from_slice(&bytes).context(path.display())?;

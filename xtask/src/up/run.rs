@@ -27,7 +27,7 @@ use tokio::signal::unix::{SignalKind, signal};
 const RENEW: Duration = Duration::from_hours(8);
 
 /// Does the long steps: the control plane, Chromium, Beckon.
-pub fn prepare(plan: &Plan) -> Result<()> {
+pub(super) fn prepare(plan: &Plan) -> Result<()> {
     refuse_foreign(&plan.dir)?;
     if plan.kubeconfig.is_none() {
         if Programs::find_or_build()?.has("node") {
@@ -40,7 +40,7 @@ pub fn prepare(plan: &Plan) -> Result<()> {
 }
 
 /// Builds `beckon` and says where it is. `$BECKON_BINARY` names one that was built already.
-pub fn build_beckon() -> Result<PathBuf> {
+pub(super) fn build_beckon() -> Result<PathBuf> {
     if given_beckon().is_none() {
         say("building Beckon (cargo build) ...");
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -72,7 +72,7 @@ fn refuse_foreign(dir: &Path) -> Result<()> {
 }
 
 /// Starts everything, says so, and returns when it was told to stop and everything has ended.
-pub fn run(plan: &Plan) -> Result<()> {
+pub(super) fn run(plan: &Plan) -> Result<()> {
     refuse_foreign(&plan.dir)?;
     private_dir(&plan.dir)?;
     private_dir(&plan.dir.join("logs"))?;

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(30);
 
 /// What runs.
-pub struct Stack {
+pub(super) struct Stack {
     /// The controllers and gateways.
     pub workers: Vec<Worker>,
     /// Where the API server is.
@@ -42,7 +42,7 @@ pub struct Stack {
 
 impl Stack {
     /// Starts everything; gateways answer under `port` too.
-    pub fn start(plan: &Plan, beckon: &Path, port: u16, stop: &AtomicBool) -> Result<Self> {
+    pub(super) fn start(plan: &Plan, beckon: &Path, port: u16, stop: &AtomicBool) -> Result<Self> {
         let step = Step::start(if plan.kubeconfig.is_some() { "preparing the cluster" } else { "starting the control plane" });
         let cluster = Cluster::start(plan, beckon)?;
         step.done();
@@ -117,7 +117,7 @@ impl Stack {
     }
 
     /// New tokens for the accounts, where their processes read them again.
-    pub fn renew_tokens(&self) -> Result<()> {
+    pub(super) fn renew_tokens(&self) -> Result<()> {
         for account in ["beckon-controller", "beckon-gateway"] {
             let token = self.cluster.token(account, "beckon-system")?;
             write_private(&self.dir.join("accounts").join(account).with_extension("token"), token.as_bytes())?;
@@ -126,7 +126,7 @@ impl Stack {
     }
 
     /// Writes down what runs.
-    pub fn record(&self, ready: bool) -> Result<()> {
+    pub(super) fn record(&self, ready: bool) -> Result<()> {
         let supervisor = Identity::of(std::process::id().cast_signed()).context("our own process")?;
         let mut processes: Vec<_> = self.workers.iter().map(Worker::recorded).collect();
         processes.extend(self.cluster.recorded());
@@ -179,7 +179,7 @@ impl Stack {
     }
 
     /// Ends everything: first what serves, then the pods, then the API server.
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.watchers_stop.store(true, Ordering::Relaxed);
         self.workers.iter().for_each(Worker::ask_to_stop);
         self.workers.iter_mut().for_each(Worker::stop);

@@ -52,7 +52,7 @@ impl State {
 }
 
 /// An error when an `up` runs in this directory.
-pub fn refuse_running(dir: &Path) -> Result<()> {
+pub(super) fn refuse_running(dir: &Path) -> Result<()> {
     match State::read(dir)? {
         Some(state) if state.supervisor.is_alive() => Err(Failure::new(format!(
             "it is up already, in {} (pid {}); see `cargo xtask status`, end it with `cargo xtask down`, or give another --dir",

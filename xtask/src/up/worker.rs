@@ -16,7 +16,7 @@ const STEADY: Duration = Duration::from_mins(1);
 
 /// Which role a worker has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(super) enum Kind {
     /// `beckon controller`.
     Controller,
     /// `beckon gateway`.
@@ -25,7 +25,7 @@ pub enum Kind {
 
 /// One `beckon` process.
 #[derive(Debug)]
-pub struct Worker {
+pub(super) struct Worker {
     /// Its role.
     pub kind: Kind,
     /// The port of `/readyz` and `/metrics`.
@@ -41,28 +41,28 @@ pub struct Worker {
 
 impl Worker {
     /// Starts it.
-    pub fn start(kind: Kind, admin_port: u16, port: u16, spec: Spec) -> Result<Self> {
+    pub(super) fn start(kind: Kind, admin_port: u16, port: u16, spec: Spec) -> Result<Self> {
         let process = Process::start(&spec)?;
         Ok(Self { kind, admin_port, port, spec, process, started: Instant::now(), wait: FIRST, restart_at: None })
     }
 
     /// Its pid now, or the one before a restart.
-    pub fn pid(&self) -> i32 {
+    pub(super) fn pid(&self) -> i32 {
         self.process.pid()
     }
 
     /// Whether `/readyz` says yes, or why not.
-    pub fn ready(&self) -> std::result::Result<(), String> {
+    pub(super) fn ready(&self) -> std::result::Result<(), String> {
         readiness(&self.spec.name, self.admin_port, http::PATIENCE)
     }
 
     /// An error with the end of its log when it has ended.
-    pub fn check(&mut self) -> Result<()> {
+    pub(super) fn check(&mut self) -> Result<()> {
         self.process.check()
     }
 
     /// Starts it again if it has ended and has waited for long enough. Whether its pid has changed.
-    pub fn look(&mut self) -> Result<bool> {
+    pub(super) fn look(&mut self) -> Result<bool> {
         let Some(how) = self.process.ended() else { return Ok(false) };
         let now = Instant::now();
         let Some(at) = self.restart_at else {
@@ -84,23 +84,23 @@ impl Worker {
     }
 
     /// For the state file.
-    pub fn recorded(&self) -> Recorded {
+    pub(super) fn recorded(&self) -> Recorded {
         Recorded { name: self.spec.name.clone(), process: self.process.identity(), admin_port: Some(self.admin_port) }
     }
 
     /// Asks it to stop; [`Worker::stop`] waits.
-    pub fn ask_to_stop(&self) {
+    pub(super) fn ask_to_stop(&self) {
         self.process.signal(nix::sys::signal::Signal::SIGTERM);
     }
 
     /// Ends it.
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.process.stop();
     }
 }
 
 /// Whether the `beckon` process behind this admin port is ready, or why not.
-pub fn readiness(name: &str, admin_port: u16, patience: Duration) -> std::result::Result<(), String> {
+pub(super) fn readiness(name: &str, admin_port: u16, patience: Duration) -> std::result::Result<(), String> {
     match http::get(admin_port, "/readyz", patience) {
         Ok(answer) if answer.status == 200 => Ok(()),
         Ok(answer) => Err(format!("{name}: {}", answer.body.trim().replace('\n', "; "))),

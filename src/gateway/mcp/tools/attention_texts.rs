@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The description of `request_attention`: when to ask, how long it waits, and what the answers mean.
-pub fn request_attention(settings: &Settings) -> String {
+pub(super) fn request_attention(settings: &Settings) -> String {
     if settings.transport == Transport::Stdio {
         return elsewhere("Asks an operator for help.");
     }
@@ -42,7 +42,7 @@ pub fn request_attention(settings: &Settings) -> String {
 }
 
 /// The description of `get_attention_result`.
-pub fn get_attention_result(settings: &Settings) -> String {
+pub(super) fn get_attention_result(settings: &Settings) -> String {
     if settings.transport == Transport::Stdio {
         return elsewhere("Returns the result of an attention request.");
     }
@@ -53,7 +53,7 @@ pub fn get_attention_result(settings: &Settings) -> String {
 }
 
 /// The description of `cancel_attention`.
-pub fn cancel_attention(settings: &Settings) -> String {
+pub(super) fn cancel_attention(settings: &Settings) -> String {
     if settings.transport == Transport::Stdio {
         return elsewhere("Withdraws an attention request.");
     }
