@@ -3,6 +3,8 @@
 // What the modules here share is reached by nothing else.
 #![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stderr, clippy::type_complexity)]
+// What a test starts ends with it.
+#![allow(clippy::disallowed_methods)]
 
 mod support;
 

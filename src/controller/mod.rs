@@ -28,9 +28,11 @@ use crate::k8s::processes::Processes;
 use crate::k8s::watch;
 use crate::runtime::admin::{self, Readiness};
 use crate::runtime::metrics::Metrics;
+use crate::runtime::supervision::{Ended, Parts};
 use crate::runtime::{clock, shutdown};
 use canaries::News;
 use context::{ClientOf, Context, Shared};
+use futures::FutureExt as _;
 use kube::Client;
 use kube::runtime::reflector::ObjectRef;
 use std::io::Write as _;
@@ -61,8 +63,11 @@ pub enum Failure {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     /// A part that must not end has ended.
-    #[error("{0} ended")]
-    Ended(&'static str),
+    #[error("{} ended: {}", .0.name, .0.why)]
+    Ended(Ended),
+    /// The end took too long.
+    #[error("the time for an orderly end, {} s, is over", END_SECONDS)]
+    Late,
 }
 
 /// Runs until it is told to stop.
@@ -74,7 +79,7 @@ pub async fn run(args: ControllerArgs) -> ExitCode {
             drop(writeln!(std::io::stderr(), "beckon controller: {failure}"));
             match failure {
                 Failure::Settings(_) => ExitCode::from(2),
-                Failure::Config(_) | Failure::Client(_) | Failure::Io(_) | Failure::Ended(_) => ExitCode::FAILURE,
+                Failure::Config(_) | Failure::Client(_) | Failure::Io(_) | Failure::Ended(_) | Failure::Late => ExitCode::FAILURE,
             }
         }
     }
@@ -98,7 +103,7 @@ async fn serve(args: &ControllerArgs) -> Result<(), Failure> {
     let late = async {
         stop.cancelled().await;
         tokio::time::sleep(Duration::from_secs(END_SECONDS)).await;
-        Err(Failure::Ended("the time for an orderly end"))
+        Err(Failure::Late)
     };
     tokio::select! {
         ended = async { tokio::try_join!(admin, working) } => ended.map(drop),
@@ -121,7 +126,7 @@ pub async fn control(
     let (stores, writers) = watches::stores();
     // The watches and the Events outlive the work, which ends first.
     let rest = CancellationToken::new();
-    let (events, posting) = Events::start(client.clone(), settings.identity.clone(), rest.clone());
+    let (events, posting) = Events::new(client.clone(), settings.identity.clone(), rest.clone());
     let lease = Duration::from_secs(settings.lease_duration);
     let candidate = Candidate::new(client.clone(), &settings.namespace, LEADER_LEASE, settings.identity.clone(), lease, clock::now);
     let context: Shared = Arc::new(Context {
@@ -139,15 +144,22 @@ pub async fn control(
         backoff: backoff::Backoff::default(),
         asked_drivers: backoff::Backoff::default(),
     });
-    let mut watching = watches::start(&context, writers, &readiness, &rest);
+    let mut parts = Parts::default();
+    watches::start(&context, writers, &readiness, &rest, &mut parts);
+    parts.start("the posting of Events", posting.map(Ok));
+    let (looked, end) = (context.clone(), rest.clone());
+    parts.start("the look at the watches", async move {
+        tokio::select! { () = end.cancelled() => {}, () = watch_progress(&looked, &progress, &readiness) => {} }
+        Ok(())
+    });
     let result = tokio::select! {
-        () = watch_progress(&context, &progress, &readiness) => Err(Failure::Ended("the look at the watches")),
         () = lead(&context, &candidate, &stop) => Ok(()),
-        Some(ended) = watching.join_next() => Err(Failure::Ended(ended.unwrap_or("a watch"))),
+        ended = parts.ended() => Err(Failure::Ended(ended)),
     };
     rest.cancel();
-    watching.shutdown().await;
-    posting.abort();
+    for Ended { name, why } in parts.finish().await {
+        tracing::warn!(part = name, %why, "a part of the controller failed at its end");
+    }
     result
 }
 

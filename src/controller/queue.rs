@@ -169,5 +169,6 @@ impl Queue {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "what a test starts ends with it")]
 #[path = "queue_tests.rs"]
 mod tests;

@@ -10,6 +10,7 @@ use crate::domain::session;
 use crate::k8s::processes;
 use crate::k8s::watch::{self, Change, prune_metadata};
 use crate::runtime::admin::Readiness;
+use crate::runtime::supervision::Parts;
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
@@ -19,7 +20,6 @@ use kube::runtime::reflector::{self, Store};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// The writing ends of the stores.
@@ -93,9 +93,8 @@ where
     }
 }
 
-/// Starts every watch.
-pub(super) fn start(context: &Shared, writers: Writers, readiness: &Readiness, stop: &CancellationToken) -> JoinSet<&'static str> {
-    let mut tasks = JoinSet::new();
+/// Starts every watch, each as a part of the process.
+pub(super) fn start(context: &Shared, writers: Writers, readiness: &Readiness, stop: &CancellationToken, parts: &mut Parts) {
     let client = &context.client.0;
     let only = context.settings.watch_namespace.as_deref();
     let sessions_label = watch::config().labels(SESSION);
@@ -104,54 +103,53 @@ pub(super) fn start(context: &Shared, writers: Writers, readiness: &Readiness, s
     readiness.wait_for("requests", "not read yet");
     let (c, ready, token) = cloned();
     let api = scoped::<AttentionRequest>(client, only);
-    tasks.spawn(async move {
+    parts.start("the watch of the requests", async move {
         let tell = |change| requests(&c, &ready, change);
         watch::run(api, watch::config(), writers.requests, prune_request, tell, token).await;
-        "requests"
+        Ok(())
     });
 
     readiness.wait_for("sessions", "not read yet");
     let (c, ready, token) = cloned();
     let api = scoped::<BrowserSession>(client, only);
-    tasks.spawn(async move {
+    parts.start("the watch of the sessions", async move {
         let tell = |change| sessions(&c, &ready, change);
         watch::run(api, watch::config(), writers.sessions, prune_session, tell, token).await;
-        "sessions"
+        Ok(())
     });
 
     readiness.wait_for("pods", "not read yet");
     let (c, ready, token) = cloned();
     let api = scoped::<Pod>(client, only);
     let config = sessions_label.clone();
-    tasks.spawn(async move {
+    parts.start("the watch of the pods", async move {
         let tell = |change| pods(&c, &ready, change);
         watch::run(api, config, writers.pods, prune_pod, tell, token).await;
-        "pods"
+        Ok(())
     });
 
     readiness.wait_for("activity", "not read yet");
     let (c, ready, token) = cloned();
     let api = scoped::<Lease>(client, only);
-    tasks.spawn(async move {
+    parts.start("the watch of the sessions' activity", async move {
         let tell = |change| activity(&c, &ready, change);
         watch::run(api, sessions_label, writers.activity, prune_metadata, tell, token).await;
-        "activity"
+        Ok(())
     });
 
     readiness.wait_for("gateways", "not read yet");
     let (c, ready, token) = cloned();
     let api = scoped::<Lease>(client, Some(&context.settings.namespace));
     let (store, writer) = reflector::store();
-    tasks.spawn(async move {
+    parts.start("the watch of the gateways", async move {
         let tell = |change| gateways(&c, &store, &ready, change);
         let config = watch::config().labels(processes::SELECTOR);
         watch::run(api, config, writer, prune_metadata, tell, token).await;
-        "gateways"
+        Ok(())
     });
 
-    policies::<ValidatingAdmissionPolicy>(context, stop, &mut tasks);
-    policies::<ValidatingAdmissionPolicyBinding>(context, stop, &mut tasks);
-    tasks
+    policies::<ValidatingAdmissionPolicy>("the watch of the policies", context, stop, parts);
+    policies::<ValidatingAdmissionPolicyBinding>("the watch of the policies' bindings", context, stop, parts);
 }
 
 /// What is common to all: the first reading, objects that can't be read, failures.
@@ -291,7 +289,7 @@ fn look_at_session(context: &Context, session: &BrowserSession) {
 
 /// Watches the admission policies: a change of one distrusts until the next good reply of the canary. Where they may not be
 /// watched the canary alone tells.
-fn policies<K>(context: &Shared, stop: &CancellationToken, tasks: &mut JoinSet<&'static str>)
+fn policies<K>(name: &'static str, context: &Shared, stop: &CancellationToken, parts: &mut Parts)
 where
     K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope> + reflector::Lookup<DynamicType = ()>,
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + Sync + 'static,
@@ -301,7 +299,7 @@ where
     let stop = stop.clone();
     let api = Api::<DeserializeGuard<K>>::all(context.client.0.clone());
     let known: Mutex<Option<Versions>> = Mutex::default();
-    tasks.spawn(async move {
+    parts.start(name, async move {
         let tell = |change: Change<K>| {
             if let Change::Failed(error) = &change {
                 tracing::warn!(error, "the admission policies can't be watched");
@@ -318,7 +316,7 @@ where
             }
         };
         watch::run(api, watch::config(), writer, prune_metadata, tell, stop).await;
-        "policies"
+        Ok(())
     });
 }
 

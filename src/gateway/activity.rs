@@ -2,6 +2,7 @@
 //! by watching.
 
 use crate::api::v1alpha1::BrowserSession;
+use crate::runtime::tasks::Tasks;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Patch, PatchParams};
@@ -11,7 +12,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
 
 /// The least time between two renewals of one session.
 pub const EVERY: Duration = Duration::from_secs(15);
@@ -22,12 +22,12 @@ const ASKING: Duration = Duration::from_secs(5);
 pub struct Activity {
     client: kube::Client,
     renewed: Arc<Mutex<HashMap<String, Instant>>>,
-    tasks: TaskTracker,
+    tasks: Tasks,
 }
 
 impl Activity {
     /// Nothing was renewed yet. Writes run among `tasks`.
-    pub fn new(client: kube::Client, tasks: TaskTracker) -> Self {
+    pub fn new(client: kube::Client, tasks: Tasks) -> Self {
         Self { client, renewed: Arc::default(), tasks }
     }
 
@@ -46,7 +46,7 @@ impl Activity {
         let (client, renewed) = (self.client.clone(), Arc::clone(&self.renewed));
         let (namespace, name) = (session.namespace().unwrap_or_default(), session.name_any());
         let owner = session.controller_owner_ref(&());
-        self.tasks.spawn(async move {
+        self.tasks.spawn("a renewal of an idle Lease", async move {
             let api: Api<Lease> = Api::namespaced(client, &namespace);
             // Both gateways write the same Lease, so the manager is shared and forced.
             let lease = json!({

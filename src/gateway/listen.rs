@@ -1,11 +1,12 @@
 //! Accepts the connections of the service port. None is held for a peer that says nothing, or that is not there any more: a
 //! client that vanished without a word must be seen as gone, since a request waits only for so long for it to come back.
 
+use crate::runtime::tasks::Tasks;
 use axum::Router;
 use axum::body::Body;
 use http::Request;
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -42,8 +43,8 @@ const STREAMS: u32 = 1024;
 /// What tells HTTP/2 from HTTP/1.1.
 const PREFACE: usize = 24;
 
-/// Serves until the token is cancelled, and then until the running calls have ended.
-pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: CancellationToken) {
+/// Serves until the token is cancelled, and then until the running calls have ended. Connections run among `tasks`.
+pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits, tasks: &Tasks, stop: CancellationToken) {
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
@@ -52,7 +53,8 @@ pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits,
         };
         match accepted {
             Ok((stream, _)) => {
-                connections.spawn(connection(stream, router.clone(), limits, stop.clone()));
+                let connection = connection(stream, router.clone(), limits, tasks.clone(), stop.clone());
+                tasks.spawn("a connection", connections.track_future(connection));
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) => {}
             Err(error) => {
@@ -66,11 +68,11 @@ pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits,
     connections.wait().await;
 }
 
-async fn connection(stream: TcpStream, router: Router, limits: Limits, stop: CancellationToken) {
+async fn connection(stream: TcpStream, router: Router, limits: Limits, tasks: Tasks, stop: CancellationToken) {
     if let Err(error) = prepare(&stream, limits) {
         tracing::debug!(%error, "a connection could not be set up");
     }
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+    let mut builder = auto::Builder::new(tasks);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(limits.gone / 3).keep_alive_timeout(limits.gone / 3);
     // WebSockets over HTTP/2 begin with it.
@@ -144,6 +146,7 @@ impl AsyncWrite for Begins {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "what a test starts ends with it")]
 mod tests {
     use super::*;
     use axum::routing::get;
@@ -162,7 +165,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let limits = Limits { head, ..Limits::default() };
-        let serving = tokio::spawn(serve(listener, router, limits, stop.clone()));
+        let ended = stop.clone();
+        let serving = tokio::spawn(async move { serve(listener, router, limits, &Tasks::default(), ended).await });
         (address, stop, serving)
     }
 

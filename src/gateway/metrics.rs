@@ -16,6 +16,8 @@ pub struct GatewayMetrics {
     attachments: Family<Change, Counter>,
     refused: Family<Refused, Counter>,
     decisions: Family<DecisionLabel, Counter>,
+    /// Tasks that panicked.
+    pub panics: Counter,
     /// 1 when the admission policies answered the last canary as they should.
     pub identity_enforced: Gauge,
 }
@@ -54,6 +56,7 @@ impl GatewayMetrics {
             r.register("attachments", "Calls attached to and detached from requests", m.attachments.clone());
             r.register("auth_failures", "Callers that were not let in", m.refused.clone());
             r.register("decisions", "Decisions of people, by way and result", m.decisions.clone());
+            r.register("panicked_tasks", "Tasks that panicked", m.panics.clone());
             r.register("identity_enforced", "Whether the admission policies hold", m.identity_enforced.clone());
         });
         m

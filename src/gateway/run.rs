@@ -18,6 +18,7 @@ use crate::k8s::watch::DEAD_SECONDS;
 use crate::runtime::admin::{self, Readiness};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::supervision::{Ended, Parts};
+use crate::runtime::tasks::Tasks;
 use crate::runtime::{clock, shutdown};
 use axum::Router;
 use std::collections::HashSet;
@@ -25,7 +26,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 /// How long running calls get to end after the process was told to stop.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -137,6 +137,14 @@ pub(super) async fn run(args: GatewayArgs) -> Result<(), RunError> {
         dashboard::run(dashboard, end).await;
         Ok(())
     });
+    let cut = CancellationToken::new();
+    let (agents, sessions) = mcp::router(&gateway, &cut);
+    let end = background.clone();
+    parts.start("the sessions of MCP", async move {
+        sessions.keep(end).await;
+        Ok(())
+    });
+    let router = router(&gateway, &site, agents);
     let end = background.clone();
     parts.start("the admin port", async move {
         admin::serve_on(admin_listener, metrics, readiness, end).await.map_err(|error| error.to_string())
@@ -144,22 +152,27 @@ pub(super) async fn run(args: GatewayArgs) -> Result<(), RunError> {
     tracing::info!(address = %args.listen, process = gateway.process.name(), "serving");
 
     let served = supervised(&mut parts, &stop, async {
-        serve(&gateway, &site, listener).await;
+        serve(&gateway, router, listener, cut).await;
         Ok(())
     })
     .await;
     background.cancel();
-    let ending = async {
-        for Ended { name, why } in parts.finish().await {
+    end_in_order(parts, &gateway.tasks).await;
+    served
+}
+
+/// Waits for what was told to end, but not for long.
+async fn end_in_order(parts: Parts, tasks: &Tasks) {
+    let parts = async {
+        let Ok(failed) = tokio::time::timeout(LAST, parts.finish()).await else {
+            tracing::warn!("some parts of the gateway did not end in time");
+            return;
+        };
+        for Ended { name, why } in failed {
             tracing::warn!(part = name, %why, "a part of the gateway failed at its end");
         }
-        gateway.tasks.close();
-        gateway.tasks.wait().await;
     };
-    if tokio::time::timeout(LAST, ending).await.is_err() {
-        tracing::warn!("some work did not end in time");
-    }
-    served
+    tokio::join!(parts, tasks.finish(LAST));
 }
 
 /// Serves; when a part ends that must not, stops in order, and says which.
@@ -201,16 +214,14 @@ async fn run_stdio(client: kube::Client, settings: Settings, stop: CancellationT
     });
     let served = supervised(&mut parts, &stop, Box::pin(async { Ok(mcp::serve_stdio(Arc::clone(&gateway)).await?) })).await;
     end.cancel();
-    parts.finish().await;
-    gateway.tasks.close();
-    drop(tokio::time::timeout(LAST, gateway.tasks.wait()).await);
+    end_in_order(parts, &gateway.tasks).await;
     served
 }
 
 /// The shared handles of one process. Nothing runs yet.
 pub(super) fn assemble(client: kube::Client, settings: Settings, keys: Keys, metrics: GatewayMetrics, stop: CancellationToken) -> Shared {
     let process = ProcessLease::new(client.clone(), &settings.system_namespace);
-    let tasks = TaskTracker::new();
+    let tasks = Tasks::new(metrics.panics.clone());
     Arc::new(Gateway {
         hub: Hub::default(),
         auth: Auth::new(client.clone(), &settings.audience, metrics.clone()),
@@ -237,10 +248,8 @@ async fn bind(flag: &'static str, address: SocketAddr) -> Result<tokio::net::Tcp
     tokio::net::TcpListener::bind(address).await.map_err(|why| RunError::Listen { flag, address, why })
 }
 
-/// Serves until stopped; then announces the end, lets running calls end, and cuts what is left after the drain.
-async fn serve(gateway: &Shared, site: &dashboard::Site, listener: tokio::net::TcpListener) {
-    let cut = CancellationToken::new();
-    let router = router(gateway, site, &cut);
+/// Serves until stopped; then announces the end, lets running calls end, and tells by `cut` that the drain is over.
+async fn serve(gateway: &Shared, router: Router, listener: tokio::net::TcpListener, cut: CancellationToken) {
     let announced = CancellationToken::new();
     let announcing = async {
         gateway.stop.cancelled().await;
@@ -248,7 +257,7 @@ async fn serve(gateway: &Shared, site: &dashboard::Site, listener: tokio::net::T
         announced.cancel();
         std::future::pending::<()>().await;
     };
-    let serving = listen::serve(listener, router, Limits::default(), announced.clone());
+    let serving = listen::serve(listener, router, Limits::default(), &gateway.tasks, announced.clone());
     let drained = async {
         announced.cancelled().await;
         tokio::time::sleep(DRAIN).await;
@@ -261,9 +270,9 @@ async fn serve(gateway: &Shared, site: &dashboard::Site, listener: tokio::net::T
     cut.cancel();
 }
 
-/// Every route of the service port. `cut` is cancelled when the drain is over.
-fn router(gateway: &Shared, site: &dashboard::Site, cut: &CancellationToken) -> Router {
-    let router = Router::new().route("/healthz", axum::routing::get(|| async { "ok\n" })).merge(mcp::router(gateway, cut));
+/// Every route of the service port.
+fn router(gateway: &Shared, site: &dashboard::Site, agents: Router) -> Router {
+    let router = Router::new().route("/healthz", axum::routing::get(|| async { "ok\n" })).merge(agents);
     if gateway.settings.dashboard { router.merge(dashboard::router(site)) } else { router }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn page(gateway: &Shared, session: &BrowserSession, page: &PageInfo) 
         return;
     }
     let api: Api<BrowserSession> = Api::namespaced(gateway.client.clone(), &namespace);
-    gateway.tasks.spawn(async move {
+    gateway.tasks.spawn("a page of a session", async move {
         // A merge patch: the other fields that gateways write are not this one's to know.
         let patch = json!({"status": {"page": {"origin": summary.origin, "title": summary.title}}});
         let params = PatchParams { field_manager: Some(super::MANAGER.to_owned()), ..PatchParams::default() };

@@ -10,9 +10,9 @@ use super::metrics::GatewayMetrics;
 use super::process_lease::ProcessLease;
 use super::requests::attachments::Attachments;
 use crate::k8s::processes::Processes;
+use crate::runtime::tasks::Tasks;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 /// The shared handles. `axum` state is [`Shared`].
 pub struct Gateway {
@@ -43,7 +43,7 @@ pub struct Gateway {
     /// Cancelled when the process is told to stop: streams end, nothing is settled.
     pub stop: CancellationToken,
     /// What runs beside the calls that began it, each with an end of its own; the process waits for it before it ends.
-    pub tasks: TaskTracker,
+    pub tasks: Tasks,
 }
 
 /// The handle that handlers take.

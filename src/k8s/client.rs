@@ -201,6 +201,7 @@ fn watched(uri: &http::Uri) -> Option<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "what a test starts ends with it")]
 mod tests {
     use super::{bounded, watched};
     use k8s_openapi::api::core::v1::ConfigMap;

@@ -30,12 +30,11 @@ pub struct Fact {
 pub struct Events(mpsc::Sender<Fact>);
 
 impl Events {
-    /// Posts until it is stopped. `instance` names this process.
-    #[must_use]
-    pub fn start(client: Client, instance: String, stop: CancellationToken) -> (Self, tokio::task::JoinHandle<()>) {
+    /// The handle, and the posting until it is stopped, which the caller runs. `instance` names this process.
+    pub fn new(client: Client, instance: String, stop: CancellationToken) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (sender, mut facts) = mpsc::channel::<Fact>(WAITING);
         let recorder = Recorder::new(client, Reporter { controller: "beckon-controller".into(), instance: Some(instance) });
-        let task = tokio::spawn(async move {
+        let posting = async move {
             loop {
                 let fact = tokio::select! { () = stop.cancelled() => return, fact = facts.recv() => fact };
                 let Some(fact) = fact else { return };
@@ -52,8 +51,8 @@ impl Events {
                     Err(_) => tracing::debug!(reason = fact.reason, "an event could not be posted in time"),
                 }
             }
-        });
-        (Self(sender), task)
+        };
+        (Self(sender), posting)
     }
 
     /// Posts it soon, or drops it when too many wait.

@@ -2,6 +2,7 @@
 //! another can begin.
 
 use super::apply::Manager;
+use crate::runtime::tasks;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
@@ -9,9 +10,9 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
 use kube::{Api, Client};
 use std::time::Duration;
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Who wants to lead what.
 #[derive(Clone)]
@@ -29,7 +30,8 @@ pub struct Leadership {
     candidate: Candidate,
     term: Option<Timestamp>,
     lost: CancellationToken,
-    renewing: JoinHandle<()>,
+    /// Ends with this. Without a release the Lease runs out by itself.
+    renewing: AbortOnDropHandle<()>,
 }
 
 /// A Lease that was taken.
@@ -136,7 +138,7 @@ impl Candidate {
     fn keep(self, taken: Taken) -> Leadership {
         let lost = CancellationToken::new();
         let term = taken.lease.spec.as_ref().and_then(|spec| spec.acquire_time.as_ref()).map(|time| time.0);
-        let renewing = tokio::spawn(self.clone().renew(taken.lease, taken.sent, lost.clone()));
+        let renewing = tasks::held("the renewal of the leader's lease", self.clone().renew(taken.lease, taken.sent, lost.clone()));
         Leadership { candidate: self, term, lost, renewing }
     }
 
@@ -200,13 +202,6 @@ impl Candidate {
 
     fn is_holder(&self, lease: &Lease) -> bool {
         lease.spec.as_ref().is_some_and(|spec| spec.holder_identity.as_deref() == Some(&self.identity))
-    }
-}
-
-impl Drop for Leadership {
-    /// Without a release the Lease runs out by itself.
-    fn drop(&mut self) {
-        self.renewing.abort();
     }
 }
 

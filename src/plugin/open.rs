@@ -17,8 +17,8 @@ use kube::client::ConfigExt as _;
 use serde::Deserialize;
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, Command};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
 use tower::{BoxError, ServiceBuilder, ServiceExt as _};
 use url::{Host, Url};
 
@@ -35,25 +35,26 @@ pub(super) async fn run(cluster: &Cluster, args: &OpenArgs, out: &mut Output) ->
             format!("/attention/{}/{name}", cluster.namespace)
         }
     };
-    let (gateway, forward) = if let Some(text) = &args.gateway {
+    let (gateway, mut forwarded) = if let Some(text) = &args.gateway {
         (gateway_url(text)?, None)
     } else {
-        let (url, child) = forward(cluster, args).await?;
-        (url, Some(child))
+        let (url, forwarded) = forward(cluster, args).await?;
+        (url, Some(forwarded))
     };
-    let mut link = login_link(cluster, &gateway, &path).await?;
+    let asking = login_link(cluster, &gateway, &path);
+    let mut link = match &mut forwarded {
+        None => asking.await?,
+        Some(forwarded) => tokio::select! { link = asking => link?, ended = forwarded.ended() => return Err(ended) },
+    };
     link.query_pairs_mut().append_pair("next", &path);
     out.line(link.as_str());
     if !args.print {
         start_browser(&link, out);
     }
-    if let Some(mut child) = forward {
+    if let Some(mut forwarded) = forwarded {
         out.remark("The port is forwarded until you press Ctrl-C.");
         tokio::select! {
-            ended = child.wait() => {
-                let how = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
-                return Err(Error::Other(format!("kubectl port-forward ended: {how}")));
-            }
+            ended = forwarded.ended() => return Err(ended),
             interrupted = tokio::signal::ctrl_c() => interrupted.map_err(|error| Error::Other(error.to_string()))?,
         }
     }
@@ -145,8 +146,24 @@ fn read_link(gateway: &Url, status: StatusCode, body: &[u8]) -> Result<Url, Erro
     Ok(here)
 }
 
-/// `kubectl port-forward` to the Service; ends with the returned child.
-async fn forward(cluster: &Cluster, args: &OpenArgs) -> Result<(Url, Child), Error> {
+/// A port of this machine that kubectl forwards, until this is dropped.
+struct Forwarded {
+    kubectl: Child,
+    /// Its later lines, one for each connection, are of no interest, but the pipe must not fill.
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Forwarded {
+    /// Until kubectl ends, and how it did.
+    async fn ended(&mut self) -> Error {
+        while let Ok(Some(_)) = self.lines.next_line().await {}
+        let how = self.kubectl.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string());
+        Error::Other(format!("kubectl port-forward ended: {how}"))
+    }
+}
+
+/// `kubectl port-forward` to the Service.
+async fn forward(cluster: &Cluster, args: &OpenArgs) -> Result<(Url, Forwarded), Error> {
     let mut command = Command::new("kubectl");
     if let Some(file) = &cluster.connection.kubeconfig {
         command.arg("--kubeconfig").arg(file);
@@ -169,10 +186,8 @@ async fn forward(cluster: &Cluster, args: &OpenArgs) -> Result<(Url, Child), Err
         Err(failed("it ended; see above. Name the Service with --service and --service-namespace, or the dashboard with --gateway".into()))
     };
     let port = tokio::time::timeout(PATIENCE, port).await.map_err(|_| failed("it did not start in time".into()))??;
-    // Its later lines, one for each connection, are of no interest, but the pipe must not fill.
-    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
     let url = Url::parse(&format!("http://127.0.0.1:{port}/")).map_err(|error| failed(error.to_string()))?;
-    Ok((url, child))
+    Ok((url, Forwarded { kubectl: child, lines }))
 }
 
 /// The port in `Forwarding from 127.0.0.1:43210 -> 8080`.

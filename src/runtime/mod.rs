@@ -1,8 +1,9 @@
-//! What every role needs to run: the clock, telemetry, metrics, the admin port, supervision, and an orderly end.
+//! What every role needs to run: the clock, telemetry, metrics, the admin port, supervision, owners of tasks, and an orderly end.
 
 pub mod admin;
 pub mod clock;
 pub mod metrics;
 pub mod shutdown;
 pub mod supervision;
+pub mod tasks;
 pub mod telemetry;

@@ -13,6 +13,7 @@ pub fn on_signal() -> io::Result<CancellationToken> {
     let mut int = signal(SignalKind::interrupt())?;
     let token = CancellationToken::new();
     let stop = token.clone();
+    #[expect(clippy::disallowed_methods, reason = "it waits for signals as long as the process lives")]
     tokio::spawn(async move {
         tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
         tracing::info!("stopping");

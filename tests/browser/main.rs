@@ -5,6 +5,7 @@
 #![allow(unreachable_pub)]
 #![allow(clippy::wildcard_enum_match_arm)]
 #![allow(
+    clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,

@@ -69,7 +69,8 @@ pub(super) async fn feed(State(site): State<Site>, visitor: Option<Visitor>, Que
         return Problem::unavailable("this gateway feeds as many pages as it can: try again later").into_response();
     };
     let (to, from) = mpsc::channel(WAITING);
-    tokio::spawn(async move {
+    let tasks = site.gateway.tasks.clone();
+    tasks.spawn("a feed", async move {
         let (requests, sessions) = site.gateway.hub.subscribe();
         let left = visitor.visit.ends().duration_since(clock::now()).unsigned_abs();
         let feed = Feed {

@@ -20,6 +20,8 @@ use std::time::Duration;
 /// How long a decision waits for the driver to take the hands off; the watch does it a moment later in any case.
 const AT_ONCE: Duration = Duration::from_secs(1);
 const ASKING: Duration = Duration::from_secs(5);
+/// The name of the tasks that write down who has the hands.
+const RECORD: &str = "a record of who has the hands";
 /// A fresh look at a request, before a grant is kept alive.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -142,7 +144,7 @@ pub async fn take(site: &Site, caller: &Caller, session: &Arc<BrowserSession>, r
     }
     let held = Held { lease: grant.lease.clone(), who: Arc::clone(&caller.who), session: Arc::clone(session), basis };
     site.keeper.keep(site, held, driver.clone());
-    tokio::spawn(record(site.clone(), Arc::clone(session), driver));
+    site.gateway.tasks.spawn(RECORD, record(site.clone(), Arc::clone(session), driver));
     Ok(grant)
 }
 
@@ -193,8 +195,7 @@ pub async fn end_for_request(site: &Site, request: &AttentionRequest) {
     };
     match tokio::time::timeout(AT_ONCE, end).await {
         Ok(Ok(state)) => {
-            let site = site.clone();
-            tokio::spawn(async move { record_state(&site, &session, &state).await });
+            record_later(site, session, state);
         }
         // Nobody drove for it.
         Ok(Err(DriverFailure::Refused(error))) if error.code == DriverErrorCode::LeaseEnded => {}
@@ -208,6 +209,12 @@ pub async fn record(site: Site, session: Arc<BrowserSession>, driver: Driver) {
     if let Ok(state) = driver.state().await {
         record_state(&site, &session, &state.control).await;
     }
+}
+
+/// Writes who has the hands into the session's status soon: the caller does not wait for it.
+pub fn record_later(site: &Site, session: Arc<BrowserSession>, state: ControlState) {
+    let (tasks, site) = (&site.gateway.tasks, site.clone());
+    tasks.spawn(RECORD, async move { record_state(&site, &session, &state).await });
 }
 
 /// Writes who has the hands into the session's status, if that is new.

@@ -69,6 +69,18 @@ impl Drop for Attached {
     }
 }
 
+/// The place of a lease that is being kept; left however the keeping ends.
+struct Place {
+    keeper: Keeper,
+    kept: Arc<Kept>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.keeper.lock().retain(|_, other| !Arc::ptr_eq(other, &self.kept));
+    }
+}
+
 /// Why a lease is no longer kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
@@ -87,10 +99,11 @@ impl Keeper {
         if let Some(old) = old {
             old.stop.cancel();
         }
-        let site = site.clone();
-        tokio::spawn(async move {
+        let (tasks, site) = (&site.gateway.tasks, site.clone());
+        tasks.spawn("the keeping of a lease of control", async move {
+            let place = Place { keeper: site.keeper.clone(), kept: Arc::clone(&kept) };
             let end = run(&site, &kept, &driver).await;
-            site.keeper.lock().retain(|_, other| !Arc::ptr_eq(other, &kept));
+            drop(place);
             if end == End::Over {
                 drop(driver.release(&ReleaseControl { lease: Some(lease), request: None }).await);
             }

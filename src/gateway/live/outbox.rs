@@ -105,6 +105,7 @@ impl Outbox {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "what a test starts ends with it")]
 mod tests {
     use super::*;
     use crate::driver::ControlState;

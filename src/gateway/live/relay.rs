@@ -237,6 +237,5 @@ async fn watch_rights(site: &Site, caller: &Caller, session: &BrowserSession) ->
 
 /// Records a change of hands that this viewer was told of; nobody else may have.
 fn note(site: &Site, session: &Arc<BrowserSession>, state: &crate::driver::ControlState) {
-    let (site, session, state) = (site.clone(), Arc::clone(session), state.clone());
-    tokio::spawn(async move { control::record_state(&site, &session, &state).await });
+    control::record_later(site, Arc::clone(session), state.clone());
 }

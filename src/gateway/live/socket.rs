@@ -46,9 +46,12 @@ pub async fn open(
     let driver = site.gateway.drivers.of(&session).await?;
     let upstream = driver.live().await?;
     use_up(&site, &id).await?;
-    Ok(upgrade.max_message_size(MAX_COMMAND_BYTES).max_frame_size(MAX_COMMAND_BYTES).on_upgrade(move |socket| async move {
-        relay::run(site, caller, session, upstream, socket).await;
-        drop(place);
+    let tasks = site.gateway.tasks.clone();
+    Ok(upgrade.max_message_size(MAX_COMMAND_BYTES).max_frame_size(MAX_COMMAND_BYTES).on_upgrade(move |socket| {
+        tasks.own("a live view", async move {
+            relay::run(site, caller, session, upstream, socket).await;
+            drop(place);
+        })
     }))
 }
 

@@ -1,6 +1,7 @@
 //! What a client of the older revisions missed while its stream was cut: it comes back with the id of the last event it saw,
 //! and reads on, also when the call ended meanwhile.
 
+use crate::runtime::tasks::Tasks;
 use futures::StreamExt as _;
 use rand::RngExt as _;
 use rmcp::model::ServerJsonRpcMessage;
@@ -10,7 +11,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
 
 /// How long a stream is kept after its end.
 const KEPT: Duration = Duration::from_mins(10);
@@ -101,7 +101,7 @@ impl Inner {
 pub(super) struct Events {
     inner: Arc<Mutex<Inner>>,
     room: Room,
-    tasks: TaskTracker,
+    tasks: Tasks,
 }
 
 /// The id of an event that is not kept.
@@ -111,7 +111,7 @@ struct Gone;
 
 impl Events {
     /// Keeps nothing yet. Streams that are read again run among `tasks`.
-    pub(super) fn new(tasks: TaskTracker) -> Self {
+    pub(super) fn new(tasks: Tasks) -> Self {
         Self { tasks, ..Self::default() }
     }
 
@@ -199,11 +199,11 @@ fn size(event: &ServerSseMessage) -> usize {
 /// The library wants streams that can be shared between threads; this one hands its events through a bounded channel.
 fn sync_stream(
     mut inner: futures::stream::BoxStream<'static, ServerSseMessage>,
-    tasks: &TaskTracker,
+    tasks: &Tasks,
 ) -> impl futures::Stream<Item = ServerSseMessage> + Send + Sync + use<> {
     let (to, from) = tokio::sync::mpsc::channel(8);
     // Ends with the stream, or when the reader is gone.
-    tasks.spawn(async move {
+    tasks.spawn("a stream that is read again", async move {
         loop {
             let event = tokio::select! {
                 () = to.closed() => return,
@@ -230,6 +230,7 @@ impl EventStore for Events {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "what a test starts ends with it")]
 mod tests {
     use super::*;
     use rmcp::model::{ErrorData, JsonRpcError, RequestId};

@@ -183,6 +183,7 @@ pub(super) fn header(request: &Request, name: &str) -> Option<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "what a test starts ends with it")]
 mod tests {
     use super::*;
     use axum::Router;

@@ -32,8 +32,9 @@ const READ_WITHIN: Duration = Duration::from_mins(1);
 /// How often idle sessions of the older revisions are let go.
 const REAP: Duration = Duration::from_mins(1);
 
-/// The routes of MCP. `cut` is cancelled when the drain is over: what still runs is cut.
-pub fn router(gateway: &Shared, cut: &CancellationToken) -> Router {
+/// The routes of MCP, and the sessions that somebody must keep. `cut` is cancelled when the drain is over: what still runs is
+/// cut.
+pub fn router(gateway: &Shared, cut: &CancellationToken) -> (Router, Sessions) {
     let resumed = Resumed::default();
     let busy = Busy::default();
     let agents =
@@ -48,30 +49,36 @@ pub fn router(gateway: &Shared, cut: &CancellationToken) -> Router {
         .with_max_request_body_bytes(LARGEST + (1 << 20))
         .with_cancellation_token(cut.child_token());
     config.session_store = Some(Arc::new(Store(Arc::clone(&manager))));
-    gateway.tasks.spawn(keep(Arc::clone(&manager), cut.clone()));
+    let sessions = Sessions(Arc::clone(&manager));
     let service = StreamableHttpService::new(move || Ok(agents.clone()), Arc::clone(&manager), config);
-    Router::new()
+    let router = Router::new()
         .nest_service("/mcp", service)
         .layer(from_fn(refusals::explain))
         .layer(from_fn_with_state(manager, ends))
         .layer(from_fn(move |request, next| guard::guard(resumed.clone(), Pace::default(), request, next)))
         .layer(from_fn(read))
-        .layer(from_fn_with_state(Arc::clone(gateway), admit))
+        .layer(from_fn_with_state(Arc::clone(gateway), admit));
+    (router, sessions)
 }
 
-/// Lets sessions of the older revisions go that idle or have ended elsewhere.
-async fn keep(manager: Arc<Manager>, stop: CancellationToken) {
-    let reaping = async {
-        let mut tick = tokio::time::interval(REAP);
-        loop {
-            tick.tick().await;
-            manager.reap().await;
+/// The sessions of the older revisions.
+pub struct Sessions(Arc<Manager>);
+
+impl Sessions {
+    /// Lets those go that idle or have ended elsewhere, until the token is cancelled.
+    pub async fn keep(&self, stop: CancellationToken) {
+        let reaping = async {
+            let mut tick = tokio::time::interval(REAP);
+            loop {
+                tick.tick().await;
+                self.0.reap().await;
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = reaping => {}
+            () = self.0.follow(stop.clone()) => {}
         }
-    };
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = reaping => {}
-        () = manager.follow(stop.clone()) => {}
     }
 }
 

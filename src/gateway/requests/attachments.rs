@@ -8,6 +8,7 @@ use crate::domain::attachment::POLLING_CLIENT;
 use crate::gateway::hub::Key;
 use crate::gateway::metrics::GatewayMetrics;
 use crate::k8s::apply::Manager;
+use crate::runtime::tasks::Tasks;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -16,7 +17,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 /// The manager of the entry that stands for a client that was answered `pending`.
 pub const POLL_MANAGER: &str = Manager::GatewayPoll.as_str();
@@ -37,7 +37,7 @@ pub struct Attachments {
     entries: Arc<Mutex<HashMap<Key, Weak<Entry>>>>,
     metrics: GatewayMetrics,
     stop: CancellationToken,
-    tasks: TaskTracker,
+    tasks: Tasks,
 }
 
 type Calls = BTreeMap<String, Time>;
@@ -63,7 +63,7 @@ pub struct Attached {
 impl Attachments {
     /// Calls attach to the process of this name. Once it stops nothing is detached any more: what it held must be seen as held
     /// by a process that has ended. Writes that no call waits for run among `tasks`.
-    pub fn new(client: kube::Client, process: &str, metrics: GatewayMetrics, stop: CancellationToken, tasks: TaskTracker) -> Self {
+    pub fn new(client: kube::Client, process: &str, metrics: GatewayMetrics, stop: CancellationToken, tasks: Tasks) -> Self {
         Self { client, process: process.into(), entries: Arc::default(), metrics, stop, tasks }
     }
 
@@ -242,10 +242,8 @@ impl Drop for Attached {
         }
         self.leave();
         // A dropped call can't wait for the write; it is bounded by its own timeout.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let (entry, owner) = (Arc::clone(&self.entry), self.owner.clone());
-            self.owner.tasks.spawn_on(async move { owner.write(&entry).await }, &runtime);
-        }
+        let (entry, owner) = (Arc::clone(&self.entry), self.owner.clone());
+        self.owner.tasks.spawn("a detachment", async move { owner.write(&entry).await });
     }
 }
 
@@ -280,7 +278,7 @@ mod tests {
                 }
             });
             let client = kube::Client::new(service, "ns");
-            Attachments::new(client, "process", GatewayMetrics::default(), CancellationToken::new(), TaskTracker::new())
+            Attachments::new(client, "process", GatewayMetrics::default(), CancellationToken::new(), Tasks::default())
         }
 
         fn calls(&self) -> Vec<Vec<String>> {

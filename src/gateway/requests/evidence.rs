@@ -26,7 +26,7 @@ pub fn capture(gateway: &Shared, session: &BrowserSession, request: &AttentionRe
     let (owner, session) = (gateway, session.clone());
     let gateway = Arc::clone(gateway);
     let (namespace, name) = (request.namespace().unwrap_or_default(), request.name_any());
-    owner.tasks.spawn(async move {
+    owner.tasks.spawn("evidence", async move {
         let captured = async {
             let driver = gateway.drivers.of(&session).await.map_err(|error| error.to_string())?;
             let state = driver.state().await.map_err(|error| error.to_string())?;

@@ -23,7 +23,7 @@ pub(super) async fn serve(listener: TcpListener, root: PathBuf) {
             continue;
         };
         let root = Arc::clone(&root);
-        // Owned by the runtime, which `up` drops at its end.
+        #[expect(clippy::disallowed_methods, reason = "owned by the runtime, which `up` drops at its end")]
         tokio::spawn(async move {
             // A client that is slow or gone is not answered.
             let _ = tokio::time::timeout(PATIENCE, answer(client, &root)).await;

@@ -37,7 +37,7 @@ pub(super) async fn serve(listener: TcpListener, ready: Ready) {
             continue;
         };
         let (ready, next) = (ready.clone(), Arc::clone(&next));
-        // Owned by the runtime, which `up` drops at its end.
+        #[expect(clippy::disallowed_methods, reason = "owned by the runtime, which `up` drops at its end")]
         tokio::spawn(async move {
             forward(client, &ready, &next).await;
             drop(slot);
