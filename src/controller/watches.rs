@@ -8,10 +8,9 @@ use super::queue::Lane;
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession, Phase};
 use crate::domain::session;
 use crate::k8s::processes;
-use crate::k8s::watch::{self, Change, prune_metadata};
+use crate::k8s::watch::{self, Change, Unreadable, prune_metadata};
 use crate::runtime::admin::Readiness;
 use crate::runtime::supervision::Parts;
-use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::core::{DeserializeGuard, NamespaceResourceScope};
@@ -157,9 +156,9 @@ fn noted<K>(context: &Context, readiness: &Readiness, what: &'static str, kind: 
     match change {
         Change::Applied(_) | Change::Deleted(_) => {}
         Change::Reset => readiness.ready(what),
-        Change::Unreadable(namespace, name, error) => {
+        Change::Unreadable(Unreadable { namespace, name, why }) => {
             context.metrics.unreadable.get_or_create(&KindLabel { kind }).inc();
-            tracing::error!(kind, namespace, name, error, "an object can't be read and is left out");
+            tracing::error!(kind, namespace, name, why, "an object can't be read and is left out");
         }
         Change::Failed(error) => tracing::warn!(kind, error, "a watch failed and is tried again"),
     }
@@ -189,7 +188,7 @@ fn requests(context: &Context, readiness: &Readiness, change: Change<AttentionRe
             context.index.reset(all.iter().map(Arc::as_ref));
             everything(context);
         }
-        Change::Unreadable(..) | Change::Failed(_) => {}
+        Change::Unreadable(_) | Change::Failed(_) => {}
     }
     context.metrics.open.set(i64::try_from(context.index.len()).unwrap_or(i64::MAX));
     noted(context, readiness, "requests", "AttentionRequest", &change);
@@ -211,7 +210,7 @@ fn sessions(context: &Context, readiness: &Readiness, change: Change<BrowserSess
             unsettled_requests(context);
             every_session(context);
         }
-        Change::Unreadable(..) | Change::Failed(_) => {}
+        Change::Unreadable(_) | Change::Failed(_) => {}
     }
     noted(context, readiness, "sessions", "BrowserSession", &change);
 }
@@ -231,7 +230,7 @@ fn pods(context: &Context, readiness: &Readiness, change: Change<Pod>) {
             }
         }
         Change::Reset => every_session(context),
-        Change::Unreadable(..) | Change::Failed(_) => {}
+        Change::Unreadable(_) | Change::Failed(_) => {}
     }
     noted(context, readiness, "pods", "Pod", &change);
 }
@@ -240,7 +239,7 @@ fn activity(context: &Context, readiness: &Readiness, change: Change<Lease>) {
     match &change {
         Change::Applied(lease) | Change::Deleted(lease) => context.triggers.session(key(lease)),
         Change::Reset => every_session(context),
-        Change::Unreadable(..) | Change::Failed(_) => {}
+        Change::Unreadable(_) | Change::Failed(_) => {}
     }
     noted(context, readiness, "activity", "Lease", &change);
 }
@@ -250,7 +249,7 @@ fn gateways(context: &Context, store: &Store<Lease>, readiness: &Readiness, chan
     match &change {
         Change::Deleted(lease) => super::requests_of_gateway(context, &lease.name_any()),
         Change::Reset => unsettled_requests(context),
-        Change::Applied(_) | Change::Unreadable(..) | Change::Failed(_) => {}
+        Change::Applied(_) | Change::Unreadable(_) | Change::Failed(_) => {}
     }
     super::tell_gateways(context);
     noted(context, readiness, "gateways", "Lease", &change);

@@ -88,14 +88,14 @@ pub(super) async fn run(args: GatewayArgs) -> Result<(), RunError> {
     let progress = WatchProgress::default();
     let client = connect(&progress).await?;
     if settings.transport == Transport::Stdio {
-        return Box::pin(run_stdio(client, settings, stop)).await;
+        return Box::pin(run_stdio(client, &progress, settings, stop)).await;
     }
     let listener = bind("--listen", args.listen).await?;
     // Bound early, so that a taken port is told before anything is written.
     let admin_listener = bind("--admin-listen", args.admin_listen).await?;
     let metrics = Metrics::default();
     let keys = in_time(Keys::load(client.clone(), &settings.system_namespace)).await??;
-    let gateway = assemble(client, settings, keys, GatewayMetrics::register(&metrics), stop.clone());
+    let gateway = assemble(client, &progress, settings, keys, GatewayMetrics::register(&metrics), stop.clone());
     let created = in_time(gateway.process.create()).await?;
     created.map_err(|error| RunError::Refused { what: "the Lease of this process", why: super::brief(&error) })?;
 
@@ -202,9 +202,9 @@ async fn connect(progress: &WatchProgress) -> Result<kube::Client, RunError> {
 }
 
 /// Serves one local client over standard input and output, as the user of the kubeconfig.
-async fn run_stdio(client: kube::Client, settings: Settings, stop: CancellationToken) -> Result<(), RunError> {
+async fn run_stdio(client: kube::Client, progress: &WatchProgress, settings: Settings, stop: CancellationToken) -> Result<(), RunError> {
     let namespace = settings.namespace.clone();
-    let gateway = assemble(client.clone(), settings, Keys::random(), GatewayMetrics::default(), stop.clone());
+    let gateway = assemble(client.clone(), progress, settings, Keys::random(), GatewayMetrics::default(), stop.clone());
     let end = CancellationToken::new();
     let mut parts = Parts::default();
     let (mirrored, ended) = (Arc::clone(&gateway), end.clone());
@@ -219,11 +219,18 @@ async fn run_stdio(client: kube::Client, settings: Settings, stop: CancellationT
 }
 
 /// The shared handles of one process. Nothing runs yet.
-pub(super) fn assemble(client: kube::Client, settings: Settings, keys: Keys, metrics: GatewayMetrics, stop: CancellationToken) -> Shared {
+pub(super) fn assemble(
+    client: kube::Client,
+    progress: &WatchProgress,
+    settings: Settings,
+    keys: Keys,
+    metrics: GatewayMetrics,
+    stop: CancellationToken,
+) -> Shared {
     let process = ProcessLease::new(client.clone(), &settings.system_namespace);
     let tasks = Tasks::new(metrics.panics.clone());
     Arc::new(Gateway {
-        hub: Hub::default(),
+        hub: Hub::new(progress),
         auth: Auth::new(client.clone(), &settings.audience, metrics.clone()),
         keys,
         drivers: Drivers::new(client.clone()),

@@ -139,6 +139,12 @@ impl WatchProgress {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(watch, Instant::now());
     }
 
+    /// When a watch was last opened: the path that it watches, and its label selector after a space if it has one.
+    #[must_use]
+    pub fn opened(&self, watch: &str) -> Option<Instant> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(watch).copied()
+    }
+
     /// The watch that has made no progress for the longest time, and for how long.
     #[must_use]
     pub fn oldest(&self) -> Option<(String, Duration)> {

@@ -78,7 +78,7 @@ impl Processes {
                     self.applied(lease, now);
                 }
             }
-            Change::Unreadable(..) | Change::Failed(_) => {}
+            Change::Unreadable(_) | Change::Failed(_) => {}
         }
     }
 

@@ -23,7 +23,96 @@ pub fn config() -> watcher::Config {
     watcher::Config::default().timeout(TIMEOUT_SECONDS)
 }
 
-/// What a watch saw. The store is up to date when it is told.
+/// What a watch tells, in its order: first everything that there is, then each change. It may read everything anew at any time.
+#[derive(Debug)]
+pub enum Step<K> {
+    /// Everything is read now.
+    Begun,
+    /// An object that is there.
+    Listed(K),
+    /// That was everything: what was known before and was not listed is gone.
+    Complete,
+    /// The object is new or changed.
+    Applied(K),
+    /// The object is gone.
+    Deleted(K),
+    /// An object could not be read. The others do not suffer.
+    Unreadable(Unreadable),
+    /// The watch failed and is tried again. Why, for a person.
+    Failed(String),
+}
+
+/// An object that fits no kind that this version knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Its namespace, if it has one.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// Why, for a log: the API server's words about its shape.
+    pub why: String,
+}
+
+/// Tells every step of a watch, until it is stopped. Objects are pruned before they are told.
+pub async fn follow<K>(
+    api: Api<DeserializeGuard<K>>,
+    config: watcher::Config,
+    prune: fn(&mut K),
+    mut tell: impl FnMut(Step<K>),
+    stop: CancellationToken,
+) where
+    K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    <K as Resource>::DynamicType: Default + Eq + Hash + Clone,
+    DeserializeGuard<K>: Resource<DynamicType = <K as Resource>::DynamicType>,
+{
+    let begin = || Box::pin(watcher::watcher(api.clone(), config.clone()).default_backoff());
+    let mut events = begin();
+    loop {
+        let event = tokio::select! {
+            () = stop.cancelled() => return,
+            event = events.next() => event,
+        };
+        match event {
+            None => return,
+            Some(Err(error)) => {
+                // kube would ask for the same version for ever.
+                if gone(&error) {
+                    events = begin();
+                }
+                tell(Step::Failed(error.to_string()));
+            }
+            Some(Ok(event)) => tell(step(event, prune)),
+        }
+    }
+}
+
+/// Whether the opening of a watch was refused because what it should begin with is compacted: everything has to be read anew.
+fn gone(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
+}
+
+fn step<K>(event: Event<DeserializeGuard<K>>, prune: fn(&mut K)) -> Step<K> {
+    let read = |guard: DeserializeGuard<K>, told: fn(K) -> Step<K>| match guard.0 {
+        Ok(mut object) => {
+            prune(&mut object);
+            told(object)
+        }
+        Err(error) => Step::Unreadable(Unreadable {
+            namespace: error.metadata.namespace,
+            name: error.metadata.name.unwrap_or_default(),
+            why: error.error,
+        }),
+    };
+    match event {
+        Event::Init => Step::Begun,
+        Event::InitApply(guard) => read(guard, Step::Listed),
+        Event::InitDone => Step::Complete,
+        Event::Apply(guard) => read(guard, Step::Applied),
+        Event::Delete(guard) => read(guard, Step::Deleted),
+    }
+}
+
+/// What a watch that fills a store saw. The store is up to date when it is told.
 #[derive(Debug)]
 pub enum Change<K> {
     /// The object is new or changed.
@@ -32,8 +121,8 @@ pub enum Change<K> {
     Deleted(K),
     /// Everything was read anew: whatever was not told before may have happened.
     Reset,
-    /// An object could not be read; it is left out of the store. Namespace, name, and why.
-    Unreadable(Option<String>, String, String),
+    /// An object could not be read; it is left out of the store.
+    Unreadable(Unreadable),
     /// The watch failed and is tried again.
     Failed(String),
 }
@@ -52,80 +141,42 @@ pub async fn run<K>(
     <K as Lookup>::DynamicType: Default + Eq + Hash + Clone,
     DeserializeGuard<K>: Resource<DynamicType = <K as Resource>::DynamicType>,
 {
-    let begin = || Box::pin(watcher::watcher(api.clone(), config.clone()).default_backoff());
-    let mut events = begin();
-    loop {
-        let event = tokio::select! {
-            () = stop.cancelled() => return,
-            event = events.next() => event,
-        };
-        let change = match event {
-            None => return,
-            Some(Err(error)) => {
-                // kube would ask for the same version for ever.
-                if gone(&error) {
-                    events = begin();
-                }
-                Change::Failed(error.to_string())
-            }
-            Some(Ok(event)) => match store(&mut writer, event, prune) {
-                Some(change) => change,
-                None => continue,
-            },
-        };
-        tell(change);
-    }
+    let keep = |step| {
+        if let Some(change) = store(&mut writer, step) {
+            tell(change);
+        }
+    };
+    follow(api, config, prune, keep, stop).await;
 }
 
-/// Whether the opening of a watch was refused because what it should begin with is compacted: everything has to be read anew.
-fn gone(error: &watcher::Error) -> bool {
-    matches!(error, watcher::Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
-}
-
-fn store<K>(writer: &mut Writer<K>, event: Event<DeserializeGuard<K>>, prune: fn(&mut K)) -> Option<Change<K>>
+fn store<K>(writer: &mut Writer<K>, step: Step<K>) -> Option<Change<K>>
 where
-    K: Resource + Lookup + Clone + 'static,
+    K: Lookup + Clone + 'static,
     <K as Lookup>::DynamicType: Eq + Hash + Clone,
 {
-    let read = |guard: DeserializeGuard<K>| {
-        let mut object = guard.0.map_err(Box::new)?;
-        prune(&mut object);
-        Ok::<_, Box<kube::core::error_boundary::InvalidObject>>(object)
-    };
-    let unreadable = |error: &kube::core::error_boundary::InvalidObject| {
-        let meta = &error.metadata;
-        Change::Unreadable(meta.namespace.clone(), meta.name.clone().unwrap_or_default(), error.error.clone())
-    };
-    match event {
-        Event::Init => {
+    match step {
+        Step::Begun => {
             writer.apply_watcher_event(&Event::Init);
             None
         }
-        Event::InitApply(guard) => match read(guard) {
-            Ok(object) => {
-                writer.apply_watcher_event(&Event::InitApply(object));
-                None
-            }
-            Err(error) => Some(unreadable(&error)),
-        },
-        Event::InitDone => {
+        Step::Listed(object) => {
+            writer.apply_watcher_event(&Event::InitApply(object));
+            None
+        }
+        Step::Complete => {
             writer.apply_watcher_event(&Event::InitDone);
             Some(Change::Reset)
         }
-        Event::Apply(guard) => Some(match read(guard) {
-            Ok(object) => {
-                writer.apply_watcher_event(&Event::Apply(object.clone()));
-                Change::Applied(object)
-            }
-            Err(error) => unreadable(&error),
-        }),
-        Event::Delete(guard) => Some(match read(guard) {
-            Ok(object) => {
-                writer.apply_watcher_event(&Event::Delete(object.clone()));
-                Change::Deleted(object)
-            }
-            Err(error) => unreadable(&error),
-        }),
+        Step::Applied(object) => {
+            writer.apply_watcher_event(&Event::Apply(object.clone()));
+            Some(Change::Applied(object))
+        }
+        Step::Deleted(object) => {
+            writer.apply_watcher_event(&Event::Delete(object.clone()));
+            Some(Change::Deleted(object))
+        }
+        Step::Unreadable(which) => Some(Change::Unreadable(which)),
+        Step::Failed(why) => Some(Change::Failed(why)),
     }
 }
 

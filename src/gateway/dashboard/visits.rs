@@ -3,9 +3,7 @@
 
 use super::cookie::Visit;
 use crate::gateway::live::{Mark, Marks};
-use futures::StreamExt as _;
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::Event;
+use crate::k8s::watch::Step;
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -46,28 +44,21 @@ impl Visits {
 
     /// Watches the marks of all replicas until the token is cancelled.
     pub async fn run(&self, stop: CancellationToken) {
-        let mut marks = std::pin::pin!(self.marks.watch(Mark::Visit).default_backoff());
-        loop {
-            let change = tokio::select! {
-                () = stop.cancelled() => return,
-                change = marks.next() => change,
-            };
-            match change {
-                Some(Ok(Event::Apply(mark) | Event::InitApply(mark))) => {
-                    if let Some(id) = Mark::Visit.id(&mark) {
-                        self.ended.send_if_modified(|ended| ended.insert(id.to_owned()));
-                    }
+        let tell = |step| match step {
+            Step::Applied(mark) | Step::Listed(mark) => {
+                if let Some(id) = Mark::Visit.id(&mark) {
+                    self.ended.send_if_modified(|ended| ended.insert(id.to_owned()));
                 }
-                // Marks are deleted when the cookie has ended by itself.
-                Some(Ok(Event::Delete(mark))) => {
-                    if let Some(id) = Mark::Visit.id(&mark) {
-                        self.ended.send_if_modified(|ended| ended.remove(id));
-                    }
-                }
-                Some(Ok(Event::Init | Event::InitDone)) => {}
-                Some(Err(error)) => tracing::warn!(%error, "the sign-outs of other replicas can't be watched"),
-                None => return,
             }
-        }
+            // Marks are deleted when the cookie has ended by itself.
+            Step::Deleted(mark) => {
+                if let Some(id) = Mark::Visit.id(&mark) {
+                    self.ended.send_if_modified(|ended| ended.remove(id));
+                }
+            }
+            Step::Begun | Step::Complete | Step::Unreadable(_) => {}
+            Step::Failed(error) => tracing::warn!(%error, "the sign-outs of other replicas can't be watched"),
+        };
+        self.marks.follow(Mark::Visit, tell, stop).await;
     }
 }

@@ -4,16 +4,16 @@
 //! are swept.
 
 use crate::gateway::MANAGER;
-use crate::k8s::watch;
-use futures::Stream;
+use crate::k8s::watch::{self, Step};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
-use kube::runtime::watcher;
+use kube::core::DeserializeGuard;
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 const ROLE: &str = "beckon.dev/role";
 const EXPIRES: &str = "beckon.dev/expires";
@@ -75,12 +75,13 @@ pub struct MarkError(String);
 #[derive(Clone)]
 pub struct Marks {
     api: Api<Lease>,
+    namespace: String,
 }
 
 impl Marks {
     /// In Beckon's own namespace.
     pub fn new(client: kube::Client, namespace: &str) -> Self {
-        Self { api: Api::namespaced(client, namespace) }
+        Self { api: Api::namespaced(client, namespace), namespace: namespace.to_owned() }
     }
 
     /// Makes a mark; `false`: there was one.
@@ -103,9 +104,10 @@ impl Marks {
         }
     }
 
-    /// The marks of a kind, and every change of them.
-    pub fn watch(&self, mark: Mark) -> impl Stream<Item = watcher::Result<watcher::Event<Lease>>> + Send + use<> {
-        watcher::watcher(self.api.clone(), watch::config().labels(&mark.selector()))
+    /// Tells the marks of a kind, and every change of them, until it is stopped.
+    pub async fn follow(&self, mark: Mark, tell: impl FnMut(Step<Lease>), stop: CancellationToken) {
+        let api = Api::<DeserializeGuard<Lease>>::namespaced(self.api.clone().into_client(), &self.namespace);
+        watch::follow(api, watch::config().labels(&mark.selector()), watch::prune_metadata, tell, stop).await;
     }
 
     /// Whether there is such a mark, over or not.

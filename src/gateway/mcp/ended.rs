@@ -3,14 +3,11 @@
 
 use crate::domain::names::hex;
 use crate::gateway::live::{Mark, Marks};
-use crate::k8s::watch;
+use crate::k8s::watch::Step;
 use crate::runtime::clock;
-use futures::StreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::SignedDuration;
-use kube::runtime::WatchStreamExt as _;
-use kube::runtime::watcher::{self, Event};
-use kube::{Api, ResourceExt as _};
+use kube::ResourceExt as _;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +25,6 @@ const MOST: usize = 10_000;
 #[derive(Clone)]
 pub(super) struct Ended {
     marks: Marks,
-    api: Api<Lease>,
     /// By the name of the mark; when it was seen.
     known: Arc<Mutex<HashMap<String, Instant>>>,
 }
@@ -36,7 +32,7 @@ pub(super) struct Ended {
 impl Ended {
     /// Knows none yet.
     pub(super) fn new(client: kube::Client, namespace: &str) -> Self {
-        Self { marks: Marks::new(client.clone(), namespace), api: Api::namespaced(client, namespace), known: Arc::default() }
+        Self { marks: Marks::new(client, namespace), known: Arc::default() }
     }
 
     /// The client ended it. When this returns the other replicas are about to know.
@@ -74,25 +70,17 @@ impl Ended {
 
     /// Learns of what ends elsewhere, until the token is cancelled. `gone` is told.
     pub(super) async fn watch(&self, gone: impl Fn() + Send, stop: CancellationToken) {
-        let config = watch::config().labels(&Mark::EndedSession.selector());
-        let mut events = std::pin::pin!(watcher::watcher(self.api.clone(), config).default_backoff());
-        loop {
-            let event = tokio::select! {
-                () = stop.cancelled() => return,
-                event = events.next() => event,
-            };
-            match event {
-                Some(Ok(Event::Apply(lease) | Event::InitApply(lease))) => {
-                    if self.remember(lease.name_any()) {
-                        gone();
-                    }
+        let tell = |step: Step<Lease>| match step {
+            Step::Applied(lease) | Step::Listed(lease) => {
+                if self.remember(lease.name_any()) {
+                    gone();
                 }
-                // What is over is swept; an id is remembered here until its own time is over.
-                Some(Ok(Event::Delete(_) | Event::Init | Event::InitDone)) => {}
-                Some(Err(error)) => tracing::warn!(%error, "the watch of ended MCP sessions failed"),
-                None => return,
             }
-        }
+            // What is over is swept; an id is remembered here until its own time is over.
+            Step::Deleted(_) | Step::Begun | Step::Complete | Step::Unreadable(_) => {}
+            Step::Failed(error) => tracing::warn!(%error, "the watch of ended MCP sessions failed"),
+        };
+        self.marks.follow(Mark::EndedSession, tell, stop).await;
     }
 
     /// Whether it was not known before, and there is room to know it.
