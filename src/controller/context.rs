@@ -1,7 +1,6 @@
 //! What a pass may touch.
 
 use super::backoff::Backoff;
-use super::canaries::Canaries;
 use super::caps::Ledger;
 use super::error::Error;
 use super::index::Index;
@@ -10,6 +9,7 @@ use super::queue::Lane;
 use super::settings::Settings;
 use super::triggers::Triggers;
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession};
+use crate::k8s::canary::Canaries;
 use crate::k8s::events::{Events, Fact};
 use crate::k8s::processes::Processes;
 use k8s_openapi::api::coordination::v1::Lease;

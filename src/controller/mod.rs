@@ -6,7 +6,6 @@
 mod attention_request;
 mod backoff;
 pub mod browser_session;
-mod canaries;
 mod caps;
 mod context;
 mod error;
@@ -21,6 +20,7 @@ mod work;
 pub use settings::{ControllerArgs, PodSettings, Settings};
 
 use crate::api::v1alpha1::AttentionRequest;
+use crate::k8s::canary::{Canaries, News};
 use crate::k8s::client::{self, WatchProgress};
 use crate::k8s::events::Events;
 use crate::k8s::lease::Candidate;
@@ -30,7 +30,6 @@ use crate::runtime::admin::{self, Readiness};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::supervision::{Ended, Parts};
 use crate::runtime::{clock, shutdown};
-use canaries::News;
 use context::{ClientOf, Context, Shared};
 use futures::FutureExt as _;
 use kube::Client;
@@ -129,6 +128,7 @@ pub async fn control(
     let (events, posting) = Events::new(client.clone(), settings.identity.clone(), rest.clone());
     let lease = Duration::from_secs(settings.lease_duration);
     let candidate = Candidate::new(client.clone(), &settings.namespace, LEADER_LEASE, settings.identity.clone(), lease, clock::now);
+    let canaries = Canaries::new(client.clone(), clock::now, client::CALL_TIMEOUT);
     let context: Shared = Arc::new(Context {
         client: ClientOf(client),
         clock: clock::now,
@@ -137,7 +137,7 @@ pub async fn control(
         index: index::Index::default(),
         triggers: triggers::Triggers::default(),
         processes: Processes::default(),
-        canaries: canaries::Canaries::default(),
+        canaries,
         ledger: caps::Ledger::default(),
         events,
         metrics: metrics::ControllerMetrics::new(metrics),
@@ -222,7 +222,7 @@ fn requests_of_gateway(context: &Context, name: &str) {
 
 /// Asks whether the policies are in force in a namespace, and tells what is new.
 async fn ask_canary(context: &Context, namespace: &str) {
-    match context.canaries.ask(&context.client.0, namespace, context.clock).await {
+    match context.canaries.ask(namespace).await {
         News::None => return,
         News::Enforced => tracing::info!(namespace, "the admission policies are in force"),
         News::NotEnforced(why) => {

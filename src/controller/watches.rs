@@ -17,8 +17,7 @@ use kube::core::{DeserializeGuard, NamespaceResourceScope};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{self, Store};
 use kube::{Api, Client, Resource, ResourceExt as _};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// The writing ends of the stores.
@@ -147,8 +146,11 @@ pub(super) fn start(context: &Shared, writers: Writers, readiness: &Readiness, s
         Ok(())
     });
 
-    policies::<ValidatingAdmissionPolicy>("the watch of the policies", context, stop, parts);
-    policies::<ValidatingAdmissionPolicyBinding>("the watch of the policies' bindings", context, stop, parts);
+    let (c, _, token) = cloned();
+    parts.start("the watch of the policies", async move {
+        c.canaries.watch_policies(token).await;
+        Ok(())
+    });
 }
 
 /// What is common to all: the first reading, objects that can't be read, failures.
@@ -284,45 +286,4 @@ fn look_at_request(context: &Context, request: &AttentionRequest) {
 fn look_at_session(context: &Context, session: &BrowserSession) {
     let cleaned = session.status.as_ref().is_some_and(|status| session::ended(status.phase) && status.pod.is_none());
     context.triggers.sessions.trigger(key(session), if cleaned { Lane::History } else { Lane::Living });
-}
-
-/// Watches the admission policies: a change of one distrusts until the next good reply of the canary. Where they may not be
-/// watched the canary alone tells.
-fn policies<K>(name: &'static str, context: &Shared, stop: &CancellationToken, parts: &mut Parts)
-where
-    K: Resource<DynamicType = (), Scope = kube::core::ClusterResourceScope> + reflector::Lookup<DynamicType = ()>,
-    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + Sync + 'static,
-{
-    let (store, writer) = reflector::store::<K>();
-    let context = context.clone();
-    let stop = stop.clone();
-    let api = Api::<DeserializeGuard<K>>::all(context.client.0.clone());
-    let known: Mutex<Option<Versions>> = Mutex::default();
-    parts.start(name, async move {
-        let tell = |change: Change<K>| {
-            if let Change::Failed(error) = &change {
-                tracing::warn!(error, "the admission policies can't be watched");
-            } else {
-                let now = versions(&store.state());
-                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                // What is there at the first reading has not changed.
-                if matches!(change, Change::Reset) && known.is_none() {
-                    *known = Some(now);
-                } else if known.as_ref().is_some_and(|known| *known != now) {
-                    *known = Some(now);
-                    context.canaries.changed(context.now());
-                }
-            }
-        };
-        watch::run(api, watch::config(), writer, prune_metadata, tell, stop).await;
-        Ok(())
-    });
-}
-
-/// What tells one state of the policies from another: uid and generation, since their status changes by itself.
-type Versions = BTreeMap<String, (Option<String>, Option<i64>)>;
-
-fn versions<K: Resource>(policies: &[Arc<K>]) -> Versions {
-    let ours = policies.iter().filter(|policy| policy.name_any().starts_with("beckon-"));
-    ours.map(|policy| (policy.name_any(), (policy.uid(), policy.meta().generation))).collect()
 }

@@ -116,7 +116,7 @@ async fn ask_canaries(context: &Shared) {
     let mut second = every_second();
     loop {
         second.tick().await;
-        let due = context.canaries.due(&context.index.namespaces(), context.now());
+        let due = context.canaries.due(&context.index.namespaces());
         stream::iter(due).for_each_concurrent(CANARIES_AT_ONCE, |namespace| async move { ask_canary(context, &namespace).await }).await;
     }
 }
@@ -129,7 +129,7 @@ fn every_second() -> Interval {
 
 fn count(context: &Shared) {
     let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-    context.metrics.not_enforced.set(number(context.canaries.not_enforced(context.now())));
+    context.metrics.not_enforced.set(number(context.canaries.not_enforced()));
     let alive = context.stores.sessions.state().iter().filter(|s| !session::ended(s.status.as_ref().and_then(|s| s.phase))).count();
     context.metrics.sessions.set(number(alive));
 }

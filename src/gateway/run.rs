@@ -21,7 +21,7 @@ use crate::runtime::supervision::{Ended, Parts};
 use crate::runtime::tasks::Tasks;
 use crate::runtime::{clock, shutdown};
 use axum::Router;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -288,14 +288,12 @@ async fn run_canary(gateway: &Shared, stop: CancellationToken) {
         let mut tick = tokio::time::interval(CANARY);
         loop {
             tick.tick().await;
-            let requests = gateway.hub.requests.all();
-            let mut namespaces: HashSet<String> = requests.iter().filter_map(|r| r.metadata.namespace.clone()).collect();
-            namespaces.insert(gateway.settings.namespace.clone());
+            // Until then a call that waits for an answer asks by itself.
             if gateway.hub.requests.is_complete() {
-                gateway.canary.keep_only(&namespaces);
-            }
-            for namespace in namespaces.iter().filter(|namespace| gateway.canary.due(namespace)) {
-                gateway.canary.ask(namespace).await;
+                let requests = gateway.hub.requests.all();
+                let mut namespaces: BTreeSet<String> = requests.iter().filter_map(|r| r.metadata.namespace.clone()).collect();
+                namespaces.insert(gateway.settings.namespace.clone());
+                gateway.canary.ask_due(&namespaces).await;
             }
             let sessions = gateway.hub.sessions.all();
             gateway.drivers.keep_only(&sessions.iter().filter_map(|s| s.metadata.uid.clone()).collect());

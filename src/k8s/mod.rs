@@ -1,6 +1,8 @@
-//! How this process talks to the API server: guarded writes, bounded watches, leadership, events.
+//! How this process talks to the API server: guarded writes, bounded watches, whether the
+//! policies hold, leadership, events.
 
 pub mod apply;
+pub mod canary;
 pub mod client;
 pub mod events;
 pub mod lease;

@@ -150,10 +150,10 @@ async fn trust(request: &AttentionRequest, context: &Context) -> Trust {
     }
     let now = context.now();
     let stored = decided_at(request, now).unwrap_or(now);
-    match context.canaries.trust(&namespace, stored, now) {
+    match context.canaries.trust(&namespace, stored) {
         Trust::Hold => {
             super::super::ask_canary(context, &namespace).await;
-            context.canaries.trust(&namespace, stored, context.now())
+            context.canaries.trust(&namespace, stored)
         }
         known @ (Trust::Honour | Trust::Refuse) => known,
     }
