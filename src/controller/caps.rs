@@ -91,9 +91,11 @@ impl Ledger {
 
 /// The requests that are open, by the API server's own word.
 async fn open(api: &Api<AttentionRequest>) -> Result<Vec<Candidate>, CallError> {
-    let pending = list_by_field(api, "status.phase", Phase::Pending.as_str()).await?;
-    let open = pending.iter().filter_map(unsettled).filter(|entry| !entry.decided).map(|entry| entry.candidate);
-    Ok(open.filter(|candidate| candidate.accepted).collect())
+    let open = |request: &AttentionRequest| {
+        let entry = unsettled(request).filter(|entry| !entry.decided)?;
+        Some(entry.candidate).filter(|candidate| candidate.accepted)
+    };
+    list_by_field(api, "status.phase", Phase::Pending.as_str(), open).await
 }
 
 /// Forgets what the watch knows by now, and what it knew and knows no more.

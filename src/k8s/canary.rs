@@ -231,7 +231,7 @@ async fn ask(client: &Client, namespace: &str) -> Reply {
     match call(api.create(&params, &canary())).await {
         Ok(_) => canary::classify(None),
         Err(CallError::Kube(kube::Error::Api(status))) => canary::classify(Some((status.code, &status.message))),
-        Err(CallError::Kube(_) | CallError::Timeout) => Reply::Nothing,
+        Err(CallError::Kube(_) | CallError::Timeout | CallError::Endless) => Reply::Nothing,
     }
 }
 

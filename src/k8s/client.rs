@@ -21,6 +21,8 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How many objects one page of a list has.
 const PAGE: u32 = 500;
+/// More pages than any API server can hold objects for.
+const MOST_PAGES: usize = 2000;
 
 /// A call that failed or took too long.
 #[derive(Debug, Error)]
@@ -31,6 +33,9 @@ pub enum CallError {
     /// No reply in time.
     #[error("the API server did not reply within {} s", CALL_TIMEOUT.as_secs())]
     Timeout,
+    /// A list that goes on and on.
+    #[error("the API server's list has no end: gave up after {} pages", MOST_PAGES)]
+    Endless,
 }
 
 impl CallError {
@@ -39,7 +44,7 @@ impl CallError {
     pub fn status(&self) -> Option<&kube::core::Status> {
         match self {
             Self::Kube(kube::Error::Api(status)) => Some(status),
-            Self::Kube(_) | Self::Timeout => None,
+            Self::Kube(_) | Self::Timeout | Self::Endless => None,
         }
     }
 
@@ -73,36 +78,42 @@ pub async fn call<T>(what: impl Future<Output = kube::Result<T>>) -> Result<T, C
     }
 }
 
-/// Lists by a field of the kind. Selectable fields are served from 1.32 on: an older server answers 400, and is asked for
-/// everything. The caller still has to look at what it got.
+/// Lists by a field of the kind, and keeps of each object what `keep` says. Selectable fields are served from 1.32 on: an older
+/// server answers 400, and is asked for everything, so `keep` has to look at the field too.
 ///
 /// # Errors
-/// As [`call`].
-pub async fn list_by_field<K>(api: &Api<K>, field: &str, value: &str) -> Result<Vec<K>, CallError>
+/// As [`call`], and when the list has no end.
+pub async fn list_by_field<K, T>(api: &Api<K>, field: &str, value: &str, keep: impl Fn(&K) -> Option<T>) -> Result<Vec<T>, CallError>
 where
     K: Clone + DeserializeOwned + Debug,
 {
-    match pages(api, ListParams::default().fields(&format!("{field}={value}"))).await {
-        Err(CallError::Kube(kube::Error::Api(status))) if status.code == 400 => pages(api, ListParams::default()).await,
+    match pages(api, ListParams::default().fields(&format!("{field}={}", escaped(value))), &keep).await {
+        Err(CallError::Kube(kube::Error::Api(status))) if status.code == 400 => pages(api, ListParams::default(), &keep).await,
         found => found,
     }
 }
 
-/// Lists page by page, so that no single call has to carry a long history.
-async fn pages<K>(api: &Api<K>, params: ListParams) -> Result<Vec<K>, CallError>
+/// A value in a field selector.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
+}
+
+/// Lists page by page, so that neither a call nor this process has to carry a long history.
+async fn pages<K, T>(api: &Api<K>, params: ListParams, keep: &impl Fn(&K) -> Option<T>) -> Result<Vec<T>, CallError>
 where
     K: Clone + DeserializeOwned + Debug,
 {
     let mut params = params.limit(PAGE);
-    let mut items = Vec::new();
-    loop {
+    let mut kept = Vec::new();
+    for _ in 0..MOST_PAGES {
         let page = call(api.list(&params)).await?;
-        items.extend(page.items);
+        kept.extend(page.items.iter().filter_map(keep));
         match page.metadata.continue_.filter(|token| !token.is_empty()) {
             Some(token) => params = params.continue_token(&token),
-            None => return Ok(items),
+            None => return Ok(kept),
         }
     }
+    Err(CallError::Endless)
 }
 
 /// A connection on which nothing comes for this long is dead. Watches, on which nothing may happen for long, are ended by the
@@ -209,11 +220,12 @@ fn watched(uri: &http::Uri) -> Option<String> {
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "what a test starts ends with it")]
 mod tests {
-    use super::{bounded, watched};
+    use super::*;
     use k8s_openapi::api::core::v1::ConfigMap;
-    use kube::api::{ListParams, ObjectList};
-    use kube::{Api, Client, Config};
-    use std::time::Duration;
+    use kube::ResourceExt as _;
+    use kube::api::ObjectList;
+    use serde_json::json;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::time::timeout;
 
@@ -250,6 +262,44 @@ mod tests {
         let client = Client::try_from(bounded(Config::new(server), Duration::from_millis(200))).expect("a client");
         let api = Api::<ConfigMap>::default_namespaced(client);
         timeout(Duration::from_secs(20), api.list(&ListParams::default())).await.expect("it ends soon")
+    }
+
+    /// Knows no field selectors, and has this many pages of one object each; what is asked of it is counted.
+    fn old_server(pages: usize, asked: Arc<AtomicUsize>) -> Client {
+        let answer = move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let page: usize = query.split('&').find_map(|part| part.strip_prefix("continue=")).map_or(1, |n| n.parse().expect("a page"));
+            let (code, body) = if query.contains("fieldSelector=") {
+                (
+                    400,
+                    json!({"kind": "Status", "status": "Failure", "reason": "BadRequest", "code": 400, "message": "field label not supported"}),
+                )
+            } else {
+                asked.fetch_add(1, Ordering::SeqCst);
+                let next = if page < pages { (page + 1).to_string() } else { String::new() };
+                let item = json!({"metadata": {"name": format!("c-{page}")}, "data": {"kept": page.is_multiple_of(2).to_string()}});
+                (200, json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"continue": next}, "items": [item]}))
+            };
+            std::future::ready(Response::builder().status(code).body(Body::from(body.to_string().into_bytes())))
+        };
+        Client::new(tower::service_fn(answer), "default")
+    }
+
+    #[tokio::test]
+    async fn a_long_history_on_an_old_server_is_read_page_by_page_and_to_an_end() {
+        let keep = |map: &ConfigMap| (map.data.as_ref()?.get("kept")? == "true").then(|| map.name_any());
+        let asked = Arc::new(AtomicUsize::new(0));
+        let api = Api::<ConfigMap>::default_namespaced(old_server(5, asked.clone()));
+        assert_eq!(list_by_field(&api, "data.kept", "true", keep).await.expect("a list"), ["c-2", "c-4"]);
+        assert_eq!(asked.swap(0, Ordering::SeqCst), 5);
+        let api = Api::<ConfigMap>::default_namespaced(old_server(usize::MAX, asked.clone()));
+        assert!(matches!(list_by_field(&api, "data.kept", "true", keep).await, Err(CallError::Endless)));
+        assert_eq!(asked.load(Ordering::SeqCst), MOST_PAGES);
+    }
+
+    #[test]
+    fn a_value_is_one_value_in_a_selector() {
+        assert_eq!(escaped(r"cn=ann,ou=a\b"), r"cn\=ann\,ou\=a\\b");
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Cluster {
     pub(super) async fn whoami(&self) -> Result<Principal, Error> {
         let user = user::whoami(&self.client).await.map_err(|error| match error {
             CallError::Kube(error) => error.into(),
-            CallError::Timeout => Error::Unreachable(error.to_string()),
+            CallError::Timeout | CallError::Endless => Error::Unreachable(error.to_string()),
         })?;
         user::principal(&user).ok_or_else(|| Error::Other("the API server does not know who you are: log in first".into()))
     }

@@ -145,10 +145,12 @@ pub(super) async fn renewed_meanwhile(
     }
     let namespace = session.namespace().unwrap_or_default();
     let name = session.name_any();
-    let of_it = |request: &&AttentionRequest| request.spec.session_ref.as_ref().is_some_and(|named| named.name == name);
-    let requests = list_by_field(&context.api::<AttentionRequest>(&namespace), "spec.sessionRef.name", &name).await;
-    let requests = requests.during("the requests of a session")?;
-    if requests.iter().filter(of_it).filter_map(unsettled).any(|entry| !entry.decided) {
+    let open = |request: &AttentionRequest| {
+        let of_it = request.spec.session_ref.as_ref().is_some_and(|named| named.name == name);
+        unsettled(request).filter(|entry| of_it && !entry.decided).map(drop)
+    };
+    let open = list_by_field(&context.api::<AttentionRequest>(&namespace), "spec.sessionRef.name", &name, open).await;
+    if !open.during("the requests of a session")?.is_empty() {
         return Ok(true);
     }
     let lease = call(context.api::<Lease>(&namespace).get_opt(&session.name_any())).await.during("the idle lease of a session")?;
