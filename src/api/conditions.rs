@@ -123,6 +123,16 @@ reasons! {
 }
 
 reasons! {
+    /// Whether the deadline is near.
+    DeadlineNearReason {
+        /// 80 % of the wait are over.
+        FourFifthsOver,
+        /// It was near, and was moved.
+        Extended,
+    }
+}
+
+reasons! {
     /// Whether a caller waits.
     AttachedReason {
         /// A call waits at a gateway process, or its client polls.

@@ -53,6 +53,7 @@ fn prune_request(request: &mut AttentionRequest) {
         if let Some(status) = &mut request.status {
             (status.message, status.evidence) = (None, None);
             status.attachments.clear();
+            status.waiting_at.clear();
             status.conditions.retain(|condition| condition.type_ == "Settled");
         }
         return;

@@ -17,6 +17,7 @@ pub(in crate::api) const LISTS: &[List] = &[
     atomic("spec.extensions"),
     map("status.conditions", &["type"]),
     map("status.attachments", &["call"]),
+    atomic("status.waitingAt"),
     atomic("status.evidence.action.fields"),
     map("status.deliveries", &["sink", "event"]),
 ];

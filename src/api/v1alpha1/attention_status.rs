@@ -51,6 +51,10 @@ pub struct AttentionRequestStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub attachments: Vec<Attachment>,
+    /// The gateway processes at which calls waited when that was last looked at: it tells later which of them were lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 253)))]
+    pub waiting_at: Vec<String>,
     /// What the browser's driver saw when it was raised. Set once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,

@@ -21,7 +21,7 @@ pub(super) struct Observed {
     attached: Option<Attached>,
     trust: Trust,
     /// The gateway processes at which calls wait now, sorted.
-    pub(super) waiting: String,
+    pub(super) waiting: Vec<String>,
     /// Those of the attachments that do not live.
     pub(super) gone: Vec<String>,
 }
@@ -41,29 +41,25 @@ impl Observed {
 }
 
 pub(super) async fn observe(request: &AttentionRequest, context: &Context) -> Observed {
-    let (attached, held_by) = recorded(request);
-    let (attachments, waiting, gone) = attachments(request, attached, &held_by, context).await;
+    let attached = recorded(request);
+    let (attachments, waiting, gone) = attachments(request, attached, context).await;
     Observed { session: session(request, context).await, attachments, attached, trust: trust(request, context).await, waiting, gone }
 }
 
-/// Who waited when that was last recorded, and at which processes.
-fn recorded(request: &AttentionRequest) -> (Option<Attached>, String) {
+/// Whether somebody waited when that was last recorded.
+fn recorded(request: &AttentionRequest) -> Option<Attached> {
     let conditions = request.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let Some(condition) = conditions::find(conditions, ConditionType::Attached) else { return (None, String::new()) };
+    let condition = conditions::find(conditions, ConditionType::Attached)?;
     if condition.status == "True" {
-        return (Some(Attached::Waiting), condition.message.clone());
+        return Some(Attached::Waiting);
     }
     let reason = AttachedReason::parse(&condition.reason).unwrap_or(AttachedReason::ClientDetached);
-    (Some(Attached::Nobody { reason, since: condition.last_transition_time.0 }), String::new())
+    Some(Attached::Nobody { reason, since: condition.last_transition_time.0 })
 }
 
 /// The processes of the attachments. One that was dead before somebody else came back does not say why nobody is there now.
-async fn attachments(
-    request: &AttentionRequest,
-    before: Option<Attached>,
-    held_by: &str,
-    context: &Context,
-) -> (Vec<Liveness>, String, Vec<String>) {
+async fn attachments(request: &AttentionRequest, before: Option<Attached>, context: &Context) -> (Vec<Liveness>, Vec<String>, Vec<String>) {
+    let held_by = request.status.as_ref().map(|status| status.waiting_at.as_slice()).unwrap_or_default();
     let mut liveness = Vec::new();
     let mut waiting = Vec::new();
     let mut gone = Vec::new();
@@ -75,10 +71,10 @@ async fn attachments(
         }
         let counts = match (seen, before) {
             (Liveness::Live, _) => {
-                waiting.push(name);
+                waiting.push(name.to_owned());
                 true
             }
-            (Liveness::Lost | Liveness::ShuttingDown, Some(Attached::Waiting)) => held_by.split(' ').any(|holder| holder == name),
+            (Liveness::Lost | Liveness::ShuttingDown, Some(Attached::Waiting)) => held_by.iter().any(|holder| holder == name),
             (Liveness::Lost | Liveness::ShuttingDown, Some(Attached::Nobody { .. }) | None) => true,
         };
         if counts {
@@ -87,7 +83,7 @@ async fn attachments(
     }
     waiting.sort_unstable();
     waiting.dedup();
-    (liveness, waiting.join(" "), gone)
+    (liveness, waiting, gone)
 }
 
 async fn process(name: &str, context: &Context) -> Liveness {

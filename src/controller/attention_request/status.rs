@@ -1,6 +1,6 @@
 //! The status that a plan means.
 
-use crate::api::conditions::{self, AcceptedReason, AttachedReason, ConditionType, NewCondition, SettledReason};
+use crate::api::conditions::{self, AcceptedReason, AttachedReason, ConditionType, DeadlineNearReason, NewCondition, SettledReason};
 use crate::api::v1alpha1::{AttentionRequest, AttentionRequestStatus, Phase};
 use crate::domain::attachment::Attached;
 use crate::domain::attention::{NewPlan, OpenPlan};
@@ -44,24 +44,37 @@ pub(super) fn was_near(request: &AttentionRequest) -> bool {
 }
 
 /// It is open. Once a call waits somewhere, what lost processes held says nothing any more and goes.
-pub(super) fn open(request: &AttentionRequest, plan: &OpenPlan, waiting: &str, gone: &[String], now: Timestamp) -> AttentionRequestStatus {
+pub(super) fn open(
+    request: &AttentionRequest,
+    plan: &OpenPlan,
+    waiting: &[String],
+    gone: &[String],
+    now: Timestamp,
+) -> AttentionRequestStatus {
     let mut new = Vec::new();
     let known = request.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     if plan.near || conditions::find(known, ConditionType::DeadlineNear).is_some() {
-        let message = if plan.near { "80 % of the wait are over." } else { "The deadline was extended." };
-        new.push(condition(ConditionType::DeadlineNear, plan.near, if plan.near { "FourFifthsOver" } else { "Extended" }, message));
+        let (reason, message) = if plan.near {
+            (DeadlineNearReason::FourFifthsOver, "80 % of the wait are over.")
+        } else {
+            (DeadlineNearReason::Extended, "The deadline was extended.")
+        };
+        new.push(condition(ConditionType::DeadlineNear, plan.near, reason.as_str(), message));
     }
     match plan.attached {
         None => {}
-        // Where calls wait: it tells later which of them were lost.
-        Some(Attached::Waiting) => new.push(condition(ConditionType::Attached, true, AttachedReason::Waiting.as_str(), waiting)),
+        Some(Attached::Waiting) => {
+            new.push(condition(ConditionType::Attached, true, AttachedReason::Waiting.as_str(), waiting.join(" ")));
+        }
         Some(nobody @ Attached::Nobody { .. }) => {
             new.push(condition(ConditionType::Attached, false, nobody.reason().as_str(), "Nobody waits for the answer."));
         }
     }
     let mut status =
         AttentionRequestStatus { deadline: Some(Time(plan.deadline)), incarnation: plan.incarnation.clone(), ..base(request, &new, now) };
+    status.waiting_at.clear();
     if plan.attached == Some(Attached::Waiting) {
+        status.waiting_at = waiting.to_vec();
         status.attachments.retain(|attachment| !gone.contains(&attachment.gateway));
     }
     status
@@ -102,6 +115,7 @@ pub(super) fn settled(request: &AttentionRequest, outcome: &Outcome, at: Timesta
         message: outcome.message.clone(),
         resolved_by: outcome.resolved_by.clone(),
         attachments: Vec::new(),
+        waiting_at: Vec::new(),
         ..base(request, &new, now)
     }
 }

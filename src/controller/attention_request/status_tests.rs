@@ -26,14 +26,13 @@ fn plan(near: bool, attached: Option<Attached>) -> OpenPlan {
 #[test]
 fn what_is_unchanged_is_the_same_status() {
     let open_request = opened_request();
-    let once = open(&open_request, &plan(true, Some(Attached::Waiting)), "beckon-gateway-a", &[], at(180));
-    let again = open(
-        &AttentionRequest { status: Some(once.clone()), ..open_request },
-        &plan(true, Some(Attached::Waiting)),
-        "beckon-gateway-a",
-        &[],
-        at(190),
-    );
+    let held = ["beckon-gateway-a".to_owned()];
+    let once = open(&open_request, &plan(true, Some(Attached::Waiting)), &held, &[], at(180));
+    assert_eq!(once.waiting_at, held);
+    let waits = conditions::find(&once.conditions, ConditionType::Attached).expect("it waits");
+    assert_eq!(waits.message, "beckon-gateway-a", "people read where");
+    let again =
+        open(&AttentionRequest { status: Some(once.clone()), ..open_request }, &plan(true, Some(Attached::Waiting)), &held, &[], at(190));
     assert_eq!(once, again, "nothing to write, whatever the time");
 }
 
@@ -45,7 +44,7 @@ fn what_lost_processes_held_goes_when_somebody_else_waits_and_all_of_it_at_the_e
     request.status.as_mut().expect("open").attachments = attachments.to_vec();
     let gone = ["beckon-gateway-lost".to_owned()];
     let left = |attached, gone: &[String]| -> Vec<String> {
-        let status = open(&request, &plan(false, attached), "", gone, at(180));
+        let status = open(&request, &plan(false, attached), &[], gone, at(180));
         status.attachments.into_iter().map(|attachment| attachment.gateway).collect()
     };
     assert_eq!(left(Some(Attached::Waiting), &gone), ["beckon-gateway-a"]);
@@ -60,9 +59,9 @@ fn what_lost_processes_held_goes_when_somebody_else_waits_and_all_of_it_at_the_e
 #[test]
 fn an_extension_takes_the_warning_back() {
     let mut request = opened_request();
-    request.status = Some(open(&request, &plan(true, None), "", &[], at(180)));
+    request.status = Some(open(&request, &plan(true, None), &[], &[], at(180)));
     assert!(was_near(&request));
-    request.status = Some(open(&request, &plan(false, None), "", &[], at(181)));
+    request.status = Some(open(&request, &plan(false, None), &[], &[], at(181)));
     assert!(!was_near(&request));
 }
 
