@@ -57,6 +57,16 @@ async fn an_owner_is_who_creates(w: World) {
         json!({"startURL": "file:///etc/passwd"}),
         json!({"startURL": "javascript:alert(1)"}),
         json!({"proxy": "http://user:password@proxy:3128"}),
+        json!({"locale": ""}),
+        json!({"locale": "en --no-sandbox"}),
+        json!({"locale": "-x"}),
+        json!({"timezone": ""}),
+        json!({"timezone": "../../etc/passwd"}),
+        json!({"timezone": ":/etc/passwd"}),
+        json!({"timezone": "Europe/Paris "}),
+        json!({"userAgent": ""}),
+        json!({"userAgent": "a\r\nX-Y: z"}),
+        json!({"userAgent": "Bröwser"}),
         json!({"viewport": {"width": 10, "height": 800}}),
         json!({"viewport": {"width": 1280, "height": 4000}}),
         json!({"browser": "Firefox"}),
@@ -67,6 +77,15 @@ async fn an_owner_is_who_creates(w: World) {
         json!({"nodeSelector": {"k".repeat(318): "x"}}),
     ] {
         refused(w.create_session(&agent(), json!({"spec": spec})).await, 422, "spec.");
+    }
+    for spec in [
+        json!({"locale": "zh-Hant-TW", "timezone": "America/Argentina/Buenos_Aires", "userAgent": "Mozilla/5.0 (X11; Linux x86_64) ~"}),
+        json!({"locale": "de", "timezone": "Etc/GMT+5"}),
+        json!({"timezone": "UTC"}),
+    ] {
+        let mut spec = spec;
+        spec["owner"] = json!({"username": "crawler"});
+        fine(w.create_session(&agent(), json!({"spec": spec})).await);
     }
     let closed = json!({"spec": {"close": {"by": {"username": "crawler"}}}});
     refused(w.create_session(&agent(), closed).await, 422, "a session can't be created closed");

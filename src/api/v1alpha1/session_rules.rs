@@ -79,6 +79,25 @@ const BROWSER: &[Rule] = &[
         "must be about:blank or begin with http:// or https://",
         "!has(self.startURL) || self.startURL == 'about:blank' || self.startURL.startsWith('http://') || self.startURL.startsWith('https://')",
     ),
+    // These three become words of the browser's command line and environment.
+    Rule::invalid(
+        "spec",
+        ".locale",
+        "must be a language tag such as en-GB",
+        "!has(self.locale) || self.locale.matches('^[A-Za-z][A-Za-z0-9]*(-[A-Za-z0-9]+)*$')",
+    ),
+    Rule::invalid(
+        "spec",
+        ".timezone",
+        "must be an IANA time zone such as Europe/Paris",
+        "!has(self.timezone) || self.timezone.matches('^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$')",
+    ),
+    Rule::invalid(
+        "spec",
+        ".userAgent",
+        "must be one line of printable ASCII characters",
+        "!has(self.userAgent) || self.userAgent.matches('^[ -~]+$')",
+    ),
     Rule::invalid(
         "spec",
         ".proxy",

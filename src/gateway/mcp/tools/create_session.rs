@@ -72,15 +72,19 @@ fn read(args: &Args, default: Browser) -> Result<BrowserSessionSpec, Failure> {
     if url.is_some_and(|url| url != "about:blank" && !url.starts_with("http://") && !url.starts_with("https://")) {
         return Err(Failure::argument("start_url must be about:blank or begin with http:// or https://"));
     }
-    // Both become words of a command line.
-    let word = |text: &str, also: &[char]| {
-        text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(&c))
+    // As the kind has it: these become words of a command line.
+    let words = |text: &str, between: char, also: &[char]| {
+        let word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(&c));
+        text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.split(between).all(word)
     };
-    if string(args, "locale").is_some_and(|locale| !word(locale, &['-'])) {
+    if string(args, "locale").is_some_and(|locale| !words(locale, '-', &[])) {
         return Err(Failure::argument("locale must be a language tag such as en-GB"));
     }
-    if string(args, "timezone").is_some_and(|zone| !word(zone, &['/', '_', '-', '+'])) {
+    if string(args, "timezone").is_some_and(|zone| !words(zone, '/', &['_', '-', '+'])) {
         return Err(Failure::argument("timezone must be an IANA time zone such as Europe/Paris"));
+    }
+    if string(args, "user_agent").is_some_and(|agent| !agent.bytes().all(|b| (b' '..=b'~').contains(&b))) {
+        return Err(Failure::argument("user_agent must be one line of printable ASCII characters"));
     }
     let viewport = args.get("viewport").and_then(Value::as_object).map(|size| Viewport {
         width: integer(size, "width").and_then(|n| n.try_into().ok()).unwrap_or(Viewport::default().width),
@@ -127,6 +131,9 @@ mod tests {
             (json!({"start_url": "file:///etc/passwd"}), "start_url"),
             (json!({"locale": "en --no-sandbox"}), "locale"),
             (json!({"locale": "-x"}), "locale"),
+            (json!({"locale": "en-"}), "locale"),
+            (json!({"timezone": "Europe//Paris"}), "timezone"),
+            (json!({"user_agent": "Bröwser"}), "user_agent"),
             (json!({"timezone": ":/etc/passwd"}), "timezone"),
             (json!({"timezone": "../x"}), "timezone"),
         ] {
