@@ -9,11 +9,17 @@ use crate::gateway::hub::Key;
 use crate::gateway::mcp::Failure;
 use crate::gateway::requests::outcome::is_over;
 use crate::gateway::state::Gateway;
+use crate::k8s::client::{CallError, list_by_field};
+use crate::runtime::clock;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
 const UNREAD: &str = "the attention request could not be read";
+/// The annotation that tells when a request was asked, finer than its creation time.
+const ASKED_AT: &str = "beckon.dev/asked-at";
 
 /// What an agent asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,6 +108,7 @@ async fn create_or_get(
     let object = AttentionRequest {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
+            annotations: Some([(ASKED_AT.to_owned(), clock::now().to_string())].into()),
             labels: spec.session_ref.as_ref().map(|session| [("beckon.dev/session".to_owned(), session.name.clone())].into()),
             ..ObjectMeta::default()
         },
@@ -165,16 +172,25 @@ pub async fn is_deleted(gateway: &Gateway, key: &Key) -> bool {
     }
 }
 
-/// The caller's newest request, of one session where it is named.
-pub fn newest(gateway: &Gateway, who: &Principal, session: Option<&str>) -> Option<String> {
-    let mut all = gateway.hub.requests.all();
-    all.retain(|request| {
-        request.metadata.namespace.as_deref() == Some(&gateway.settings.namespace)
-            && who.is(request.spec.requester.as_ref())
-            && session.is_none_or(|name| request.spec.session_ref.as_ref().is_some_and(|of| of.name == name))
-    });
-    let newest = all.into_iter().max_by_key(|request| (request.metadata.creation_timestamp.clone(), !is_over(request)))?;
-    newest.metadata.name.clone()
+/// The caller's newest request, of one session where it is named. The API server is asked: a mirror may not have it yet.
+pub async fn newest(gateway: &Gateway, who: &Principal, session: Option<&str>) -> Result<Option<String>, Failure> {
+    let api: Api<AttentionRequest> = Api::namespaced(gateway.client.clone(), &gateway.settings.namespace);
+    let mine = |request: &AttentionRequest| {
+        let of_it = session.is_none_or(|name| request.spec.session_ref.as_ref().is_some_and(|of| of.name == name));
+        (of_it && who.is(request.spec.requester.as_ref())).then(|| age(request))
+    };
+    match list_by_field(&api, "spec.requester.username", &who.username, mine).await {
+        Ok(all) => Ok(all.into_iter().max().map(|(_, _, name)| name)),
+        Err(CallError::Kube(error)) => Err(Failure::api("the attention requests could not be read", &error)),
+        Err(error @ (CallError::Timeout | CallError::Endless)) => Err(Failure::new("UNAVAILABLE", format!("{error}; try again"))),
+    }
+}
+
+/// What orders requests by when they were asked, the newest last. The API server's time has whole seconds; within one the
+/// gateway's own tells.
+fn age(request: &AttentionRequest) -> (Option<Time>, Option<Timestamp>, String) {
+    let asked = request.annotations().get(ASKED_AT).and_then(|at| at.parse().ok());
+    (request.metadata.creation_timestamp.clone(), asked, request.name_any())
 }
 
 /// Withdraws it on behalf of its requester. Of an answer and a withdrawal the first wins; the loser changes nothing.
@@ -199,4 +215,32 @@ pub async fn cancel(gateway: &Gateway, who: &Principal, key: &Key, reason: &str)
 #[must_use]
 pub fn is_open(request: &AttentionRequest) -> bool {
     !is_over(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_in_one_second_the_later_one_is_newer() {
+        let asked = |name: &str, second: i64, asked: Option<&str>| {
+            let mut request = AttentionRequest::new(name, AttentionRequestSpec::default());
+            request.metadata.creation_timestamp = Some(Time(Timestamp::from_second(second).unwrap()));
+            request.metadata.annotations = asked.map(|at| [(ASKED_AT.to_owned(), at.to_owned())].into());
+            age(&request)
+        };
+        let ordered = [
+            asked("z", 9, Some("2026-01-01T00:00:00Z")),
+            asked("y", 10, None),
+            asked("x", 10, Some("anything")),
+            asked("w", 10, Some("1970-01-01T00:00:10.001Z")),
+            asked("b", 10, Some("1970-01-01T00:00:10.0015Z")),
+            asked("a", 10, Some("1970-01-01T00:00:10.9Z")),
+            asked("c", 11, None),
+        ];
+        let mut names: Vec<_> = ordered.iter().rev().cloned().collect();
+        names.sort();
+        let names: Vec<&str> = names.iter().map(|(_, _, name)| name.as_str()).collect();
+        assert_eq!(names, ["z", "x", "y", "w", "b", "a", "c"]);
+    }
 }

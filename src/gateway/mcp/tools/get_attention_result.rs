@@ -37,7 +37,7 @@ async fn run(call: &Call, args: Args) -> Result<Reply, Failure> {
         if session.is_none() {
             only_one_session(call)?;
         }
-        store::newest(gateway, &call.who, session)
+        store::newest(gateway, &call.who, session).await?
     };
     let Some(id) = id else {
         return Ok(json!({"status": "rejected", "message": crate::domain::messages::UNKNOWN}).into());
