@@ -25,3 +25,4 @@ mod page;
 mod replicas;
 mod retries;
 mod starting;
+mod waits;

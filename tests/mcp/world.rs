@@ -18,6 +18,8 @@ pub struct World {
     /// The address that the stand-in gives to the pods of all sessions: this world's own.
     pub pod_ip: String,
     controller: tokio::task::JoinHandle<()>,
+    /// The controller itself, where it works in the stand-in's place.
+    real: Option<Beckon>,
 }
 
 pub struct Gateway {
@@ -60,7 +62,18 @@ impl World {
         let namespace = plane.namespace("mcp").await;
         let pod_ip = pod_ip();
         let controller = tokio::spawn(take_in(plane.account("beckon-controller").await, namespace.clone(), pod_ip.clone()));
-        Self { plane, namespace, gateways: Vec::new(), pod_ip, controller }
+        Self { plane, namespace, gateways: Vec::new(), pod_ip, controller, real: None }
+    }
+
+    /// A namespace with the controller itself, as it is installed, and nobody who runs its pods. It leads, so there can be only
+    /// one of these at a time.
+    pub async fn with_controller() -> Self {
+        let plane = tokio::task::spawn_blocking(ControlPlane::shared).await.unwrap();
+        let mut world = Self::without_gateways(plane).await;
+        world.controller.abort();
+        let args = [format!("--watch-namespace={}", world.namespace), format!("--admin-listen=127.0.0.1:{}", free_port())];
+        world.real = Some(Beckon::start(plane, "beckon-controller", "controller", &args));
+        world
     }
 
     /// The same with so many replicas, ready, with these flags besides.

@@ -188,8 +188,15 @@ pub fn settle(seen: &Seen<'_>, now: Timestamp) -> Plan {
     let attached = Attached::observe(request.spec.waiter, seen.attachments, seen.attached, now);
     let grace = attached.and_then(|attached| attached.end(seen.grace_seconds));
 
+    // Whoever looks first at that instant, the session's controller or the request's, says the same.
+    let expired = seen
+        .session
+        .hard_end()
+        .filter(|end| *end <= now)
+        .map(|end| (end, Outcome::of(Phase::Rejected, SettledReason::SessionExpired, messages::SESSION_EXPIRED)));
     let due = [
         lost.map(|(at, outcome)| (at.unwrap_or(now).min(now), outcome)),
+        expired,
         (deadline <= now).then(|| (deadline, timed_out(request, seen.limits))),
         grace.clone().filter(|(end, _)| *end <= now),
     ];
@@ -199,7 +206,10 @@ pub fn settle(seen: &Seen<'_>, now: Timestamp) -> Plan {
     }
     let near_at = deadline::near(opened, deadline);
     let near = near_at <= now;
-    let wake = [(!near).then_some(near_at), grace.map(|(end, _)| end)].into_iter().flatten().fold(deadline, Timestamp::min);
+    let wake = [(!near).then_some(near_at), grace.map(|(end, _)| end), seen.session.hard_end()]
+        .into_iter()
+        .flatten()
+        .fold(deadline, Timestamp::min);
     Plan::Open(OpenPlan { deadline, near, attached, incarnation: raised.or(seen.session.life()).cloned(), wake })
 }
 

@@ -228,6 +228,27 @@ fn what_came_first_wins() {
 }
 
 #[test]
+fn a_wait_that_the_sessions_hard_end_cuts_short_is_expired_and_not_timed_out() {
+    // Its deadline is that end too, and the session's own controller may not have come to it yet.
+    let mut request = open(spec());
+    request.status.as_mut().expect("open").deadline = Some(Time(at(OPENED + 60)));
+    let until = |end| SessionSeen::Alive { incarnation: Some(life("p", 0)), ends: Some(at(end)) };
+    assert!(matches!(settle(&seen(&request, until(OPENED + 60)), at(OPENED + 59)), Plan::Open(_)));
+    for late in [60, 61] {
+        says(
+            settle(&seen(&request, until(OPENED + 60)), at(OPENED + late)),
+            Phase::Rejected,
+            SettledReason::SessionExpired,
+            "The session expired while the attention request was open.",
+        );
+    }
+    let timed_out = outcome(settle(&seen(&open(spec()), until(OPENED + 3601)), at(OPENED + 3602)));
+    assert_eq!(timed_out.reason, SettledReason::DeadlineExceeded, "its own wait ended before");
+    let Plan::Open(open) = settle(&seen(&open(spec()), until(OPENED + 100)), at(OPENED + 50)) else { panic!("open") };
+    assert!(open.wake <= at(OPENED + 100));
+}
+
+#[test]
 fn a_new_request_waits_for_the_caps_unless_its_session_is_gone() {
     let request = AttentionRequest::new("a-1", spec());
     let now = at(OPENED);
