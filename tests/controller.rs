@@ -18,6 +18,8 @@ mod crowd;
 mod faults;
 #[path = "controller/leaders.rs"]
 mod leaders;
+#[path = "controller/meter.rs"]
+mod meter;
 #[path = "controller/requests.rs"]
 mod requests;
 #[path = "controller/sessions.rs"]

@@ -8,6 +8,9 @@
 
 mod support;
 
+#[allow(dead_code)]
+#[path = "controller/meter.rs"]
+mod meter;
 #[path = "controller/races.rs"]
 mod races;
 #[path = "controller/told.rs"]

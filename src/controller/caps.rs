@@ -27,7 +27,18 @@ struct Admitted {
     term: Option<Timestamp>,
     /// Whether the API server was asked what the leaders before have admitted.
     asked: bool,
+    /// The answer that those who wait for their turn may share.
+    shared: Option<Asked>,
     lately: HashMap<String, Entry>,
+}
+
+/// What the API server knew.
+#[derive(Debug)]
+struct Asked {
+    /// When it was asked.
+    at: Instant,
+    /// What was open then, and what was admitted since.
+    open: Vec<Candidate>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,31 +69,47 @@ impl Ledger {
         caps: Caps,
     ) -> Result<Admission, CallError> {
         let Some(wanted) = unsettled(request).map(|entry| entry.candidate) else { return Ok(Admission::TotalFull) };
+        let began = Instant::now();
         // One at a time, from the look to the note: two at once could both take the last place.
         let mut admitted = self.0.lock().await;
-        if !admitted.asked {
+        let Admitted { asked, shared, lately, .. } = &mut *admitted;
+        if !*asked {
             let unseen_until = Instant::now() + WATCH_LAG;
-            for candidate in open(api).await? {
-                admitted.lately.insert(candidate.uid.clone(), Entry { candidate, unseen_until });
-            }
-            admitted.asked = true;
+            let open = &shared.insert(ask(api).await?).open;
+            lately.extend(open.iter().cloned().map(|candidate| (candidate.uid.clone(), Entry { candidate, unseen_until })));
+            *asked = true;
+        }
+        // An answer that was asked for after this request had come is fresh enough for it: in a flood each of hundreds would ask
+        // for hundreds.
+        if shared.as_ref().is_some_and(|shared| shared.at < began) {
+            *shared = None;
         }
         let known = index.candidates();
-        let lately = &mut admitted.lately;
         forget(lately, &known, Instant::now());
         let seen = with(known, &wanted, lately);
         let mut admission = admit(&seen, &wanted.uid, caps);
         if admission != Admission::Admitted || near(&seen, &wanted, caps) {
-            let accepted = open(api).await?;
+            // Looked at before it is asked: what the watch tells to be open meanwhile may be missing in the answer.
             let waiting = index.candidates().into_iter().filter(|candidate| !candidate.accepted);
-            let mut fresh: HashMap<String, Candidate> = waiting.map(|candidate| (candidate.uid.clone(), candidate)).collect();
-            fresh.extend(accepted.into_iter().map(|candidate| (candidate.uid.clone(), candidate)));
-            // What the API server does not know as open was settled meanwhile.
-            lately.retain(|uid, _| fresh.contains_key(uid));
+            let asks = shared.is_none();
+            if asks {
+                *shared = Some(ask(api).await?);
+            }
+            let accepted = shared.iter().flat_map(|shared| &shared.open).cloned();
+            let fresh: HashMap<String, Candidate> = waiting.chain(accepted).map(|candidate| (candidate.uid.clone(), candidate)).collect();
+            if let Some(shared) = shared.as_mut().filter(|_| asks) {
+                // What the API server does not know as open was settled meanwhile.
+                lately.retain(|uid, _| fresh.contains_key(uid));
+                // What is about to be written is open by the time that the watch tells it.
+                shared.open.extend(lately.values().map(|entry| entry.candidate.clone()));
+            }
             admission = admit(&with(fresh.into_values().collect(), &wanted, lately), &wanted.uid, caps);
         }
         if admission == Admission::Admitted {
             let candidate = Candidate { accepted: true, ..wanted };
+            if let Some(shared) = shared {
+                shared.open.push(candidate.clone());
+            }
             lately.insert(candidate.uid.clone(), Entry { candidate, unseen_until: Instant::now() });
         }
         Ok(admission)
@@ -90,12 +117,13 @@ impl Ledger {
 }
 
 /// The requests that are open, by the API server's own word.
-async fn open(api: &Api<AttentionRequest>) -> Result<Vec<Candidate>, CallError> {
+async fn ask(api: &Api<AttentionRequest>) -> Result<Asked, CallError> {
+    let at = Instant::now();
     let open = |request: &AttentionRequest| {
         let entry = unsettled(request).filter(|entry| !entry.decided)?;
         Some(entry.candidate).filter(|candidate| candidate.accepted)
     };
-    list_by_field(api, "status.phase", Phase::Pending.as_str(), open).await
+    Ok(Asked { at, open: list_by_field(api, "status.phase", Phase::Pending.as_str(), open).await? })
 }
 
 /// Forgets what the watch knows by now, and what it knew and knows no more.

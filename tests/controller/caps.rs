@@ -1,7 +1,7 @@
 //! The caps under concurrent creates.
 
 use crate::support::poll_until;
-use crate::world::{World, request_phase, settled_reason};
+use crate::world::{Meter, World, request_phase, settled_reason};
 use beckon::api::v1alpha1::{AttentionRequest, AttentionRequestSpec, Phase, Principal, Source};
 use beckon::domain::messages;
 use futures::{StreamExt as _, stream};
@@ -107,4 +107,20 @@ async fn the_257th_is_refused_even_across_a_change_of_leaders() {
             .all(|r| settled_reason(r.status.as_ref().unwrap()) == "RateLimited")
     );
     left.remove(0).end().await;
+}
+
+/// Whoever floods an installation costs it refusals, not a list of all open requests for each.
+#[tokio::test(flavor = "multi_thread")]
+async fn refusals_share_the_question_what_is_open() {
+    const MANY: usize = 96;
+    let world = World::new("flood").await;
+    let names: Vec<String> = (0..MANY).map(|n| format!("a{n:02}")).collect();
+    stream::iter(&names).for_each_concurrent(16, |name| async { drop(world.request(name, None, |_| {}).await) }).await;
+    let meter = Meter::slow(Duration::from_millis(100));
+    let running = world.start_through(&["--maxTotal", "4", "--lease-duration", "15s"], &meter);
+    assert_eq!(open(&decided(&world, MANY).await).len(), 4);
+    let questions = meter.questions();
+    println!("{questions} questions for {} refusals", MANY - 4);
+    assert!((1..=MANY as u64 / 4).contains(&questions), "{questions}");
+    running.end().await;
 }
