@@ -101,6 +101,8 @@ reasons! {
         ServerShutdown,
         /// The session that it names is somebody else's.
         ForeignSession,
+        /// There is no session of that name.
+        SessionNotFound,
         /// The session was closed.
         SessionClosed,
         /// Chromium or its pod was lost.

@@ -12,6 +12,9 @@ pub const SESSION_CLOSED: &str = "The session was closed while the attention req
 pub const SESSION_CLOSED_BY_OPERATOR: &str = "The session was closed by an operator while the attention request was open.";
 /// Made with kubectl about a session of another.
 pub const FOREIGN_SESSION: &str = "The attention request names a session that belongs to somebody else. Name one of your own.";
+/// Made with kubectl about a session that is not there.
+pub const SESSION_NOT_FOUND: &str =
+    "The attention request names a session that does not exist. Name one of your own in spec.sessionRef.name: kubectl get browsersessions.";
 /// Chromium or its pod was lost.
 pub const SESSION_CRASHED: &str = "The session crashed while the attention request was open.";
 /// The session's lease or lifetime ended.

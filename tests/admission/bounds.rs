@@ -35,7 +35,11 @@ async fn a_new_request_is_bounded(w: World) {
         (with("options", json!("€".repeat(20_000))), "may not be longer than 32768 bytes"),
         (with("maxWaitSeconds", json!(-1)), "spec.maxWaitSeconds"),
         (with("maxWaitSeconds", json!(1.5)), "spec.maxWaitSeconds"),
-        (with("maxWaitSeconds", json!(31_536_001)), "spec.maxWaitSeconds"),
+        (with("reason", json!("a\u{7}b")), "may not contain control characters but line breaks and tabs"),
+        (with("details", json!("a\u{1b}[31mb")), "may not contain control characters but line breaks and tabs"),
+        (with("suggestedAction", json!("\u{9b}2J")), "may not contain control characters"),
+        (with("options", json!("{}\u{0}")), "may not contain control characters"),
+        (question("choices", json!(["yes", "no\u{8}"])), "may not contain control characters"),
         (with("mode", json!("notify")), "spec.mode: Unsupported value"),
         (with("source", json!("Elsewhere")), "spec.source: Unsupported value"),
         (with("category", json!("Boredom")), "spec.category: Unsupported value"),
@@ -76,6 +80,9 @@ async fn what_fits_is_taken(w: World) {
     let stored = fine(w.create(&agent(), spec).await);
     assert_eq!(stored["spec"]["options"], options.as_str(), "token for token");
     assert_eq!(fine(w.create(&agent(), with("options", json!("x".repeat(32_768)))).await)["spec"]["waiter"], "None");
+    fine(w.create(&agent(), with("reason", json!("first\r\n\tsecond, übung, 日本"))).await);
+    // Above the cap is the cap, no error.
+    fine(w.create(&agent(), with("maxWaitSeconds", json!(9_007_199_254_740_991_i64))).await);
     let takeover = fine(w.create(&agent(), json!({"sessionRef": {"name": "s"}, "reason": "x"})).await);
     assert_eq!((&takeover["spec"]["mode"], &takeover["spec"]["source"]), (&json!("Takeover"), &json!("Kubectl")));
     // A field that does not exist is not stored, and an explicit null is absence.

@@ -89,7 +89,7 @@ async fn each_end_of_a_session_rejects_its_requests_and_says_which() {
     world.request("late", Some("oom"), |_| {}).await;
     rejected(&world.settled("late").await, "SessionCrashed", &crashed("The browser ran out of memory."));
     world.request("nowhere", Some("no-such-session"), |_| {}).await;
-    rejected(&world.settled("nowhere").await, "SessionClosed", messages::SESSION_CLOSED);
+    rejected(&world.settled("nowhere").await, "SessionNotFound", messages::SESSION_NOT_FOUND);
     running.end().await;
 }
 
@@ -102,6 +102,19 @@ async fn the_hard_end_is_moved_by_nothing() {
     world.request("a", Some("s-1"), |_| {}).await;
     let deadline = world.opened("a").await.status.unwrap().deadline.unwrap();
     assert_eq!(Some(deadline), session.status.unwrap().ends_at, "a request never outlives its session");
+    running.end().await;
+}
+
+/// Whose wait was cut short by the session's end is told of that end, not of a wait that was not over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_whose_lifetime_ends_takes_its_requests_along() {
+    let world = World::new("lifetime").await;
+    let running = world.start_with(&[], &Meter::default(), |settings| settings.max_lifetime = 8);
+    world.ready_session("s-1").await;
+    world.request("a", Some("s-1"), |_| {}).await;
+    world.opened("a").await;
+    rejected(&world.settled("a").await, "SessionExpired", messages::SESSION_EXPIRED);
+    world.session_when("s-1", "expired", |session| phase_of(session) == Some(SessionPhase::Expired)).await;
     running.end().await;
 }
 

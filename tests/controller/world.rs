@@ -89,11 +89,17 @@ impl World {
 
     /// The same, with its calls going through a meter.
     pub fn start_through(&self, args: &[&str], meter: &Meter) -> Running {
+        self.start_with(args, meter, |_| {})
+    }
+
+    /// The same, with settings that the flags do not allow.
+    pub fn start_with(&self, args: &[&str], meter: &Meter, change: impl FnOnce(&mut Settings)) -> Running {
         let own = ["controller", "--namespace", &self.namespace, "--watch-namespace", &self.namespace];
         let lease: &[&str] = if args.contains(&"--lease-duration") { &[] } else { &["--lease-duration", "3s"] };
         let args = Cli::try_parse_from([&own[..], lease, args].concat()).unwrap().args;
         let identity = format!("test-{:08x}", rand::random::<u32>());
-        let settings = Settings::new(&args, identity).unwrap();
+        let mut settings = Settings::new(&args, identity).unwrap();
+        change(&mut settings);
         let progress = WatchProgress::default();
         let client =
             ClientBuilder::try_from(bounded(self.config.clone(), SILENCE)).unwrap().with_layer(&progress).with_layer(meter).build();

@@ -69,7 +69,7 @@ pub struct AttentionRequestSpec {
     pub options: Option<String>,
     /// How long to wait, in seconds. 0 or absent: the server's cap. Else raised to the floor, never above the cap.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 31_536_000))]
+    #[schemars(range(min = 0, max = 9_007_199_254_740_991_i64))]
     pub max_wait_seconds: Option<i64>,
     /// The run that waits on it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -7,7 +7,7 @@
 use crate::api::rules::{List, Rule, atomic, fixed, map, set};
 
 /// Every rule, by what it protects.
-pub(in crate::api) const RULES: &[&[Rule]] = &[OUTCOME, IMMUTABLE, APPEND_ONLY, ANSWER, IDENTITY, TARGET];
+pub(in crate::api) const RULES: &[&[Rule]] = &[OUTCOME, IMMUTABLE, APPEND_ONLY, ANSWER, IDENTITY, TARGET, TEXTS];
 
 /// List semantics.
 pub(in crate::api) const LISTS: &[List] = &[
@@ -37,6 +37,17 @@ macro_rules! says_who {
             ".by",
             "say who you are: add by.username, your name in kubectl auth whoami (a cluster from 1.36 on fills it in)",
             "has(self.by)",
+        )
+    };
+}
+
+/// A text that people read in a terminal too, where a control character would do what it says.
+macro_rules! plain {
+    ($at:literal) => {
+        Rule::node(
+            $at,
+            "may not contain control characters but line breaks and tabs",
+            r"!self.matches(r'[\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x9F]')",
         )
     };
 }
@@ -271,7 +282,7 @@ const ANSWER: &[Rule] = &[
         "status.conditions.[]",
         ".reason",
         "unknown reason of Settled",
-        r"self.type != 'Settled' || self.reason in ['RateLimited', 'Answered', 'DeadlineExceeded', 'ClientCancelled', 'ClientGone', 'ServerRestarted', 'ServerShutdown', 'ForeignSession', 'SessionClosed', 'SessionCrashed', 'SessionExpired', 'SessionEvicted', 'HandoverEnded', 'ConfirmedByUser', 'AgentResumed', 'IdentityNotEnforced', 'Deleted']",
+        r"self.type != 'Settled' || self.reason in ['RateLimited', 'Answered', 'DeadlineExceeded', 'ClientCancelled', 'ClientGone', 'ServerRestarted', 'ServerShutdown', 'ForeignSession', 'SessionNotFound', 'SessionClosed', 'SessionCrashed', 'SessionExpired', 'SessionEvicted', 'HandoverEnded', 'ConfirmedByUser', 'AgentResumed', 'IdentityNotEnforced', 'Deleted']",
     ),
 ];
 
@@ -294,3 +305,20 @@ const IDENTITY: &[Rule] = &[
 
 /// Exactly one of the three.
 const TARGET: &[Rule] = &[one_target!("spec.target"), one_target!("spec.retargets.[].target"), one_target!("status.currentTarget")];
+
+/// What is shown to people is text and nothing else.
+const TEXTS: &[Rule] = &[
+    plain!("spec.reason"),
+    plain!("spec.details"),
+    plain!("spec.suggestedAction"),
+    plain!("spec.options"),
+    plain!("spec.ask.choices.[]"),
+    plain!("spec.ask.action"),
+    plain!("spec.ask.fields.[]"),
+    plain!("spec.resolution.answer"),
+    plain!("spec.resolution.summary"),
+    plain!("spec.resolution.note"),
+    plain!("spec.resolution.message"),
+    plain!("spec.completion.note"),
+    plain!("spec.cancel.reason"),
+];

@@ -94,6 +94,7 @@ pub(super) fn settled(request: &AttentionRequest, outcome: &Outcome, at: Timesta
         | SettledReason::ServerRestarted
         | SettledReason::ServerShutdown
         | SettledReason::ForeignSession
+        | SettledReason::SessionNotFound
         | SettledReason::SessionClosed
         | SettledReason::SessionCrashed
         | SettledReason::SessionExpired

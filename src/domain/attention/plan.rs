@@ -175,6 +175,10 @@ pub fn settle(seen: &Seen<'_>, now: Timestamp) -> Plan {
     let opened = status.filter(|status| status.phase.is_some()).and_then(|status| status.opened_at.as_ref()).map(|time| time.0);
     let Some(opened) = opened else {
         return match (lost, &seen.session) {
+            // Named without a uid, it may never have been there.
+            (_, SessionSeen::Gone) if request.spec.session_ref.as_ref().is_some_and(|named| named.uid.is_none()) => {
+                Plan::Settle { outcome: Outcome::of(Phase::Rejected, SettledReason::SessionNotFound, messages::SESSION_NOT_FOUND), at: now }
+            }
             (Some((_, outcome)), _) => Plan::Settle { outcome, at: now },
             (None, SessionSeen::Unknown) => Plan::Unknown,
             (None, session) => Plan::New(NewPlan {

@@ -1,7 +1,8 @@
 use super::*;
 use crate::api::conditions::AttachedReason;
 use crate::api::v1alpha1::{
-    AttentionRequestSpec, AttentionRequestStatus, Cancel, Completion, CompletionReason, Principal, Resolution, ResolutionOutcome, Waiter,
+    AttentionRequestSpec, AttentionRequestStatus, Cancel, Completion, CompletionReason, Principal, Resolution, ResolutionOutcome,
+    SessionRef, Waiter,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
@@ -246,6 +247,20 @@ fn a_wait_that_the_sessions_hard_end_cuts_short_is_expired_and_not_timed_out() {
     assert_eq!(timed_out.reason, SettledReason::DeadlineExceeded, "its own wait ended before");
     let Plan::Open(open) = settle(&seen(&open(spec()), until(OPENED + 100)), at(OPENED + 50)) else { panic!("open") };
     assert!(open.wake <= at(OPENED + 100));
+}
+
+#[test]
+fn a_session_that_was_never_there_is_told_from_one_that_was_closed() {
+    let now = at(OPENED);
+    let named = |uid: Option<&str>| {
+        let session_ref = Some(SessionRef { name: "s".into(), uid: uid.map(str::to_owned) });
+        AttentionRequest::new("a-1", AttentionRequestSpec { session_ref, ..spec() })
+    };
+    let gone = |request: &AttentionRequest| outcome(settle(&seen(request, SessionSeen::Gone), now)).reason;
+    assert_eq!(gone(&named(None)), SettledReason::SessionNotFound);
+    assert_eq!(gone(&named(Some("u"))), SettledReason::SessionClosed, "the gateway has seen it");
+    let opened = AttentionRequest { status: open(spec()).status, ..named(None) };
+    assert_eq!(gone(&opened), SettledReason::SessionClosed, "it was there when the request opened");
 }
 
 #[test]

@@ -116,7 +116,8 @@ fn browser(session: &BrowserSession, settings: &PodSettings) -> Container {
         resources: Some(resources(&session.spec, settings)),
         startup_probe: Some(probe(1, 2, 120)),
         readiness_probe: Some(probe(2, 3, 2)),
-        liveness_probe: Some(probe(5, 3, 3)),
+        // What it kills is gone for good, so a browser that a busy node holds up gets two minutes to go on.
+        liveness_probe: Some(probe(10, 5, 12)),
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),
             read_only_root_filesystem: Some(true),
