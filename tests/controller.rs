@@ -14,6 +14,8 @@ mod canary;
 mod caps;
 #[path = "controller/crowd.rs"]
 mod crowd;
+#[path = "controller/events.rs"]
+mod events;
 #[path = "controller/faults.rs"]
 mod faults;
 #[path = "controller/leaders.rs"]

@@ -68,6 +68,8 @@ pub mod why {
     pub const PREEMPTED: &str = "The pod was preempted.";
     /// Somebody deleted it.
     pub const DELETED: &str = "The pod was deleted.";
+    /// It obeyed an order to stop that Beckon did not give.
+    pub const STOPPED: &str = "The browser was stopped from outside, for instance because it had not answered its node for two minutes.";
     /// Another pod stands in its place.
     pub const REPLACED: &str = "The browser was restarted.";
 }

@@ -57,6 +57,7 @@ impl Loss {
             Self::Preempted => why::PREEMPTED.to_owned(),
             Self::Deleted => why::DELETED.to_owned(),
             Self::Restarted => why::REPLACED.to_owned(),
+            Self::Exited(0, None) => why::STOPPED.to_owned(),
             Self::Exited(code, None) => format!("The browser exited with code {code}."),
             Self::Exited(code, Some(words)) => format!("The browser exited with code {code}: {}", bounded(words)),
             Self::NotStarted(None) => "The browser did not start in time.".to_owned(),

@@ -19,7 +19,7 @@ fn rejected(status: &AttentionRequestStatus, reason: &str, message: &str) {
     assert_eq!((status.phase, settled_reason(status).as_str(), status.message.as_deref()), (Some(Phase::Rejected), reason, Some(message)));
 }
 
-async fn close(world: &World, name: &str, by: &str) {
+pub async fn close(world: &World, name: &str, by: &str) {
     let api = Api::<BrowserSession>::namespaced(world.gateway.clone(), &world.namespace);
     let body = json!({"spec": {"close": {"by": {"username": by}, "reason": "done"}}});
     api.patch(name, &PatchParams::default(), &Patch::Merge(body)).await.unwrap();
@@ -57,7 +57,7 @@ async fn a_session_gets_a_pod_and_a_secret_and_leaves_neither() {
 async fn each_end_of_a_session_rejects_its_requests_and_says_which() {
     let world = World::new("ends").await;
     let running = world.start(&["--idleTimeout", "1h"]);
-    for name in ["closed", "by-operator", "oom", "exited", "restarted", "deleted", "evicted", "gone", "replaced"] {
+    for name in ["closed", "by-operator", "oom", "exited", "stopped", "restarted", "deleted", "evicted", "gone", "replaced"] {
         world.ready_session(name).await;
         world.request(name, Some(name), |_| {}).await;
         let open = world.opened(name).await;
@@ -67,6 +67,7 @@ async fn each_end_of_a_session_rejects_its_requests_and_says_which() {
     close(&world, "by-operator", "operator").await;
     world.pod_status("oom", ended_pod("OOMKilled", 137, "")).await;
     world.pod_status("exited", ended_pod("Error", 3, "Chromium died: signal 11\nmore")).await;
+    world.pod_status("stopped", ended_pod("Completed", 0, "")).await;
     world.pod_status("restarted", running_pod(1)).await;
     world.pods().delete("deleted", &DeleteParams::default().grace_period(0)).await.unwrap();
     world.pods().evict("evicted", &EvictParams::default()).await.unwrap();
@@ -78,6 +79,7 @@ async fn each_end_of_a_session_rejects_its_requests_and_says_which() {
     rejected(&world.settled("by-operator").await, "SessionClosed", messages::SESSION_CLOSED_BY_OPERATOR);
     rejected(&world.settled("oom").await, "SessionCrashed", &crashed("The browser ran out of memory."));
     rejected(&world.settled("exited").await, "SessionCrashed", &crashed("The browser exited with code 3: Chromium died: signal 11"));
+    rejected(&world.settled("stopped").await, "SessionCrashed", &crashed(messages::why::STOPPED));
     rejected(&world.settled("restarted").await, "SessionCrashed", &crashed("The browser was restarted."));
     rejected(&world.settled("deleted").await, "SessionCrashed", &crashed("The pod was deleted."));
     rejected(&world.settled("gone").await, "SessionClosed", messages::SESSION_CLOSED);
