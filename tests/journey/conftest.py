@@ -21,7 +21,18 @@ SETTINGS = ("attention.minWaitSeconds=0", "attention.reattachGraceSeconds=5")
 def world():
     world = World(*SETTINGS)
     yield world
-    world.down()
+    try:
+        no_log_tells_a_secret(world)
+    finally:
+        world.down()
+
+
+def no_log_tells_a_secret(world):
+    """After all journeys, since each of them may be the one that makes a log say too much."""
+    lines = list(world.told())
+    assert any("gateway" in name for name, _ in lines) and any("controller" in name for name, _ in lines), {name for name, _ in lines}
+    found = [(file, name) for name, secret in world.secrets().items() for file, line in lines if secret in line]
+    assert not found, f"secrets in logs: {found}"
 
 
 @pytest.fixture(scope="session")

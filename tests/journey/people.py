@@ -5,6 +5,7 @@ import json
 import re
 
 from waiting import eventually
+from world import TYPED
 
 # Keeps the sockets of the live view, and the lease that the page holds, where a test can say what the page would not.
 SPY = """
@@ -125,6 +126,7 @@ class Person:
         code = eventually(lambda: phone.locator("#code").inner_text(), "a code on the phone", 5)
         phone.close()
         self.click(layout["code"], layout)
+        TYPED.add(code)
         self.page.keyboard.type(code, delay=20)
         self.page.keyboard.press("Enter")
         visit.layout("pay")

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import ssl
@@ -13,6 +14,9 @@ import tempfile
 import httpx2 as httpx
 
 from waiting import eventually
+
+# What people typed into the agents' pages.
+TYPED = set()
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
@@ -55,6 +59,19 @@ class World:
     @property
     def namespace(self):
         return self.up["namespace"]
+
+    def told(self):
+        """What gateways, controllers and the control plane have written into their logs: file and line, without the time."""
+        for path in sorted((self.dir / "logs").rglob("*.log")):
+            for line in path.read_text(errors="replace").splitlines():
+                yield path.name, re.sub(r'"timestamp":"[^"]*"', "", line)
+
+    def secrets(self):
+        """What may stand in no log: the users' tokens, and what their people typed."""
+        up = self.up
+        tokens = {name: value for name, value in up.items() if name.endswith("Token")}
+        assert len(tokens) >= 5, f"the users' tokens in {sorted(up)}"
+        return tokens | {f"typed {n}": text for n, text in enumerate(sorted(TYPED))}
 
     # Processes.
 
