@@ -49,11 +49,9 @@ class Agent:
     def __init__(self, client):
         self.client = client
 
-    async def call(self, tool, again=(), **wanted):
+    async def call(self, tool, **wanted):
         result = await self.client.call_tool(tool, wanted, progress_callback=self.progress)
         answer = result.structured_content or {}
-        if result.is_error and answer.get("code") in again:
-            return None
         if result.is_error:
             raise SystemExit(f"{tool} failed: {answer.get('code')}: {answer.get('message')}")
         return answer
@@ -63,17 +61,11 @@ class Agent:
 
     async def click(self, session, name):
         """Looks at the page, as a model would, and clicks the button of that name."""
-        clicked = None
-        # Right after a person let go, the page has to be looked at once more.
-        while clicked is None:
-            clicked = await self.try_click(session, name)
-
-    async def try_click(self, session, name):
         page = await self.call("snapshot", session_id=session)
         found = re.search(rf'"{re.escape(name)}"[^\n]*?\[ref=(e\d+)\]', page_text(page))
         if not found:
             raise SystemExit(f"there is no {name!r} on the page:\n{page_text(page)}")
-        return await self.call("click", again=("OBSERVE_FIRST",), session_id=session, ref=found.group(1))
+        await self.call("click", session_id=session, ref=found.group(1))
 
 
 def page_text(page):

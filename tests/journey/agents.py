@@ -142,13 +142,8 @@ class Agent:
         return found.group(1)
 
     def click(self, session, name):
-        """Looks and clicks; looks once more when a person has only just let go of the page."""
-        for last in (False, False, True):
-            try:
-                return self.call("click", session_id=session, ref=self.reference(session, name))
-            except ToolFailed as failed:
-                if last or failed.code != "OBSERVE_FIRST":
-                    raise
+        """Looks and clicks."""
+        return self.call("click", session_id=session, ref=self.reference(session, name))
 
     def ask(self, session, reason, **more):
         wanted = {"mode": "takeover", "max_wait_seconds": 1800, **more}

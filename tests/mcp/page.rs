@@ -153,8 +153,15 @@ async fn an_agent_drives_its_own_browser_and_a_request_shows_what_the_driver_saw
     // Nobody reads it anywhere else, and nobody reads what was answered.
     let path = format!("attention/{}/{name}/resolve", world.namespace);
     let answered = "1234-answered-by-operator-9911";
-    assert_eq!(world.rest("operator", "POST", &path, &json!({"message": answered})).await.0.as_u16(), 200);
-    assert_eq!(events.structured().await["message"], answered);
+    let answer = json!({"message": answered});
+    let goes_on = async {
+        assert_eq!(events.structured().await["message"], answered);
+        // A look after the answer counts, whatever the gateway of the person's still does.
+        look(&agent, &session).await;
+        agent.structured("press_key", &of(json!({"key": "Tab"}))).await;
+    };
+    let (stored, ()) = tokio::join!(world.rest("operator", "POST", &path, &answer), goes_on);
+    assert_eq!(stored.0.as_u16(), 200);
     for log in [pod.log(), world.gateways[0].process.log()] {
         assert!(log.contains("\"level\""), "a log");
         for secret in [TYPED, answered, TOKEN, "hunter2", "card=4242"] {

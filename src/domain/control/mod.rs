@@ -10,9 +10,12 @@ mod tests;
 use super::tools::Class;
 use crate::driver::{ControlGrant, ControlState, GRANT_SECONDS, TakeControl};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use std::collections::VecDeque;
 
 /// No time of a grant is longer than this, in seconds: a day.
 const LONGEST: u64 = 86_400;
+/// As many settled requests are remembered: twice what a session may have open.
+const REMEMBERED: usize = 16;
 
 /// Why somebody may not act.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +114,8 @@ pub struct Arbiter {
     changes: u64,
     clock: Timestamp,
     ended: Option<Ended>,
+    /// The requests that were last said to be settled, the newest last.
+    settled: VecDeque<String>,
 }
 
 impl Arbiter {
@@ -194,14 +199,21 @@ impl Arbiter {
         Err(Refusal::LeaseEnded)
     }
 
-    /// A takeover request is settled: the control that is bound to it ends, and the agent looks before it touches.
+    /// A takeover request is settled: the control that is bound to it ends, and the agent looks before it touches. Whoever hears
+    /// of it says so, so it may be said again: that asks for no other look.
     pub fn settled(&mut self, request: &str, now: Timestamp) {
         self.pass(now);
         self.waiting.take_if(|waiting| waiting.ask.request.as_deref() == Some(request));
         if self.hold.as_ref().is_some_and(|hold| hold.ask.request.as_deref() == Some(request)) {
             self.end(Ended::Settled);
+        } else if !self.settled.iter().any(|known| known == request) {
+            self.look_first();
         }
-        self.look_first();
+        self.settled.retain(|known| known != request);
+        self.settled.push_back(request.to_owned());
+        if self.settled.len() > REMEMBERED {
+            self.settled.pop_front();
+        }
     }
 
     /// Whether one event of a person's input may reach the page. It restarts the idle time.

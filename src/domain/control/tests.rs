@@ -188,6 +188,29 @@ fn after_a_hand_back_or_a_settled_takeover_the_agent_looks_first() {
 }
 
 #[test]
+fn what_is_said_to_be_settled_again_asks_for_no_other_look() {
+    let mut arbiter = held();
+    // The gateway that hands the answer over says so first, the one that stored it a moment later.
+    arbiter.settled("a-1", at(100));
+    let since = arbiter.look(at(200));
+    arbiter.settled("a-1", at(250));
+    arbiter.observed(since, at(300));
+    assert_eq!(arbiter.admit_tool(Class::Change, at(400)), Ok(()));
+    arbiter.acted();
+    arbiter.settled("a-1", at(500));
+    assert_eq!(arbiter.admit_tool(Class::Change, at(600)), Ok(()));
+    arbiter.acted();
+    // A grant for it that came late ends all the same, and what was done with it has to be looked at.
+    granted(arbiter.take(ask("ann"), "late".into(), at(700)));
+    arbiter.settled("a-1", at(800));
+    assert_eq!(arbiter.admit_input("late", at(800)), Err(Refusal::LeaseEnded));
+    assert_eq!(arbiter.admit_tool(Class::Change, at(900)), Err(Refusal::ObserveFirst));
+    // What is forgotten asks for one look too many, and no more.
+    (0..100).for_each(|n| arbiter.settled(&format!("b-{n}"), at(1000)));
+    assert!(arbiter.settled.len() <= REMEMBERED);
+}
+
+#[test]
 fn a_look_that_began_before_the_hands_came_back_does_not_count() {
     let mut arbiter = held();
     let since = arbiter.look(at(50));

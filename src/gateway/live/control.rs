@@ -3,13 +3,14 @@
 use super::keeper::{Basis, Held};
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession, Mode};
 use crate::domain::session::foreign;
-use crate::driver::{ControlGrant, ControlState, DriverErrorCode, ReleaseControl, RenewControl, TakeControl};
+use crate::driver::{ControlGrant, ControlState, ReleaseControl, RenewControl, TakeControl};
 use crate::gateway::MANAGER;
 use crate::gateway::auth::Principal;
 use crate::gateway::dashboard::{Site, model};
 use crate::gateway::decisions::{self, Action, Answer, DecisionError};
-use crate::gateway::driver_client::{Driver, DriverFailure};
+use crate::gateway::driver_client::Driver;
 use crate::gateway::is_name;
+use crate::gateway::requests::hands;
 use crate::gateway::rest::{Caller, Problem};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt as _};
@@ -183,24 +184,8 @@ pub async fn release(site: &Site, who: &Principal, session: &Arc<BrowserSession>
 pub async fn end_for_request(site: &Site, request: &AttentionRequest) {
     let (namespace, name) = (request.namespace().unwrap_or_default(), request.name_any());
     site.keeper.forget_request(&namespace, &name);
-    let Some(session) = request.spec.session_ref.as_ref().and_then(|named| site.gateway.hub.sessions.get(&namespace, &named.name)) else {
-        return;
-    };
-    if model::session_ended(&session) {
-        return;
-    }
-    let end = async {
-        let driver = site.gateway.drivers.of(&session).await?;
-        driver.release(&ReleaseControl { lease: None, request: Some(name) }).await
-    };
-    match tokio::time::timeout(AT_ONCE, end).await {
-        Ok(Ok(state)) => {
-            record_later(site, session, state);
-        }
-        // Nobody drove for it.
-        Ok(Err(DriverFailure::Refused(error))) if error.code == DriverErrorCode::LeaseEnded => {}
-        Ok(Err(error)) => tracing::warn!(code = error.code(), "control could not be ended at once; its grant ends by itself"),
-        Err(_) => tracing::warn!("control could not be ended at once; its grant ends by itself"),
+    if let Some((session, state)) = hands::off(&site.gateway, request, AT_ONCE).await {
+        record_later(site, session, state);
     }
 }
 

@@ -4,9 +4,10 @@ use super::call::{Call, Failure, Wire};
 use super::cancel::Meant;
 use crate::api::v1alpha1::AttentionRequest;
 use crate::domain::canary::Trust;
-use crate::domain::outcome::AgentResult;
+use crate::domain::outcome::{AgentResult, AgentStatus};
 use crate::gateway::hub::Key;
 use crate::gateway::requests::attachments::Attached;
+use crate::gateway::requests::hands;
 use crate::gateway::requests::others::others_wait;
 use crate::gateway::requests::outcome::{Progress, moved, progress, still_open};
 use crate::gateway::requests::store;
@@ -24,6 +25,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const COME_BACK: Duration = Duration::from_mins(10);
 /// Without a grace the controller settles at once when the process announces its end; the call hands that over.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long an answer waits until its person's hands are off the browser. A grant that nobody renews is dead by then.
+const HANDS_OFF: Duration = Duration::from_secs(2);
 
 /// Waits and returns the tool's structured result.
 pub(super) async fn wait(call: &Call, key: &Key) -> Result<Value, Failure> {
@@ -137,10 +140,10 @@ impl Wait<'_> {
             return Ok(deleted.then(|| to_value(&AgentResult::deleted(id, Some(clock::now())))));
         };
         match progress(&current, clock::now()) {
-            Progress::Settled(result) => Ok(Some(to_value(&result))),
+            Progress::Settled(result) => Ok(Some(self.handed_over(&current, &result).await)),
             Progress::RateLimited(message) => Err(Failure::new("RATE_LIMITED", message)),
             Progress::Decided(result, stored) => match self.call.gateway.canary.trust(&self.key.0, stored).await {
-                Trust::Honour => Ok(Some(to_value(&result))),
+                Trust::Honour => Ok(Some(self.handed_over(&current, &result).await)),
                 // The controller settles it as it must be.
                 Trust::Refuse | Trust::Hold => Ok(None),
             },
@@ -154,6 +157,14 @@ impl Wait<'_> {
             }
             Progress::Open | Progress::New => Ok(None),
         }
+    }
+
+    /// The result, once the person who answered no longer has the hands: the agent's next look counts.
+    async fn handed_over(&self, request: &AttentionRequest, result: &AgentResult) -> Value {
+        if matches!(result.status, AgentStatus::Resolved | AgentStatus::Rejected) && result.resolved_by.is_some() {
+            hands::off(&self.call.gateway, request, HANDS_OFF).await;
+        }
+        to_value(result)
     }
 
     async fn is_taken_out(&mut self, current: &AttentionRequest) -> bool {

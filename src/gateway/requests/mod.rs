@@ -3,6 +3,7 @@
 
 pub mod attachments;
 pub mod evidence;
+pub mod hands;
 pub mod others;
 pub mod outcome;
 pub mod store;
