@@ -1,18 +1,12 @@
 //! A person's hands as Chromium takes them. Pure: what is held down is remembered, what to send is returned.
 
+pub(super) use crate::driver::input::{MOST_EVENTS, check};
+
 use super::keys::{self, ALT, CTRL, Key, META};
 use crate::driver::InputEvent;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Events of one message.
-pub(super) const MOST_EVENTS: usize = 64;
-/// Characters of one text.
-const LONGEST_TEXT: usize = 4096;
-/// Characters of the name of a key.
-const LONGEST_KEY: usize = 32;
-/// Fingers.
-const MOST_POINTS: usize = 10;
 /// No page is larger, in CSS pixels.
 const FARTHEST: f64 = 20_000.0;
 
@@ -54,38 +48,6 @@ pub(super) struct Held {
     buttons: u8,
     at: (f64, f64),
     touching: bool,
-}
-
-/// Whether an event fits its bounds.
-///
-/// # Errors
-/// Says what does not, and nothing that was typed.
-pub(super) fn check(event: &InputEvent) -> Result<(), &'static str> {
-    let count = |text: &str, most: usize| text.chars().nth(most).is_none();
-    match event {
-        InputEvent::Down { button, count, .. } | InputEvent::Up { button, count, .. } => match (bit(button), count) {
-            (None, _) => Err("button: must be left, middle, right, back or forward"),
-            (_, 4..) => Err("count: must be at most 3"),
-            _ => Ok(()),
-        },
-        InputEvent::KeyDown { key, code, .. } | InputEvent::KeyUp { key, code, .. } => {
-            if count(key, LONGEST_KEY) && count(code, LONGEST_KEY) { Ok(()) } else { Err("key: is too long") }
-        }
-        InputEvent::Text { text } | InputEvent::Compose { text } | InputEvent::Paste { text } => {
-            if count(text, LONGEST_TEXT) {
-                Ok(())
-            } else {
-                Err("text: must be at most 4096 characters")
-            }
-        }
-        InputEvent::Touch { phase, points, .. } => match phase.as_str() {
-            "start" | "move" if points.is_empty() || points.len() > MOST_POINTS => Err("points: must be 1 to 10"),
-            "end" | "cancel" if !points.is_empty() => Err("points: must be empty at the end"),
-            "start" | "move" | "end" | "cancel" => Ok(()),
-            _ => Err("phase: must be start, move, end or cancel"),
-        },
-        InputEvent::Move { .. } | InputEvent::Wheel { .. } | InputEvent::ReleaseAll => Ok(()),
-    }
 }
 
 fn bit(button: &str) -> Option<u8> {
@@ -358,23 +320,6 @@ mod tests {
         assert_eq!(check(&event), Ok(()));
         let Action::All(sends) = Held::default().translate(&event) else { panic!() };
         assert_eq!(sends[0].params["touchPoints"], json!([]));
-    }
-
-    #[test]
-    fn bounds() {
-        let point = TouchPoint { id: 0, x: 0.0, y: 0.0 };
-        for bad in [
-            InputEvent::Down { x: 0.0, y: 0.0, button: "wheel".into(), buttons: 0, count: 1, modifiers: 0 },
-            InputEvent::Up { x: 0.0, y: 0.0, button: "left".into(), buttons: 0, count: 4, modifiers: 0 },
-            InputEvent::Text { text: "x".repeat(4097) },
-            InputEvent::KeyUp { key: "x".repeat(33), code: String::new(), location: 0, modifiers: 0 },
-            InputEvent::Touch { phase: "start".into(), points: vec![point; 11], modifiers: 0 },
-            InputEvent::Touch { phase: "end".into(), points: vec![point], modifiers: 0 },
-            InputEvent::Touch { phase: "hover".into(), points: vec![point], modifiers: 0 },
-        ] {
-            assert!(check(&bad).is_err(), "{bad:?}");
-        }
-        assert_eq!(check(&InputEvent::Text { text: "é".repeat(4096) }), Ok(()));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 pub mod client;
 mod control;
+pub mod input;
 mod live;
 mod page;
 mod tools;

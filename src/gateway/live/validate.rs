@@ -1,11 +1,10 @@
 //! What a viewer says, understood or refused: a closed set of messages, every number, list and text of it bounded.
 
-use crate::driver::{InputEvent, LiveCommand, MAX_COMMAND_BYTES, TouchPoint};
+use crate::driver::input::{self, MOST_EVENTS};
+use crate::driver::{LiveCommand, MAX_COMMAND_BYTES};
 use serde::Deserialize;
 
-/// The most events of one message.
-const EVENTS: usize = 64;
-/// The longest text of an event, in characters.
+/// The longest text that answers a dialog, in characters.
 const TEXT: usize = 4096;
 /// The longest name of a file, in bytes.
 const NAME: usize = 255;
@@ -13,16 +12,8 @@ const NAME: usize = 255;
 const PIECE: usize = 12 * 1024 / 3 * 4;
 /// The longest value of a picker, in bytes.
 const PICK: usize = 256;
-/// The longest key name, code or id.
-const WORD: usize = 64;
 /// The longest lease or target id.
 const ID: usize = 128;
-/// Coordinates beyond the largest viewport are nobody's pointer.
-const FARTHEST: f64 = 10_000.0;
-/// The most that a wheel turns at once.
-const WHEEL: f64 = 100_000.0;
-const BUTTONS: [&str; 5] = ["left", "middle", "right", "back", "forward"];
-const PHASES: [&str; 4] = ["start", "move", "end", "cancel"];
 
 /// A message of a viewer.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,10 +51,10 @@ pub(super) fn read(text: &str) -> Result<Heard, Refusal> {
     match &command {
         LiveCommand::Input { lease, events } => {
             id(lease)?;
-            if events.is_empty() || events.len() > EVENTS {
+            if events.is_empty() || events.len() > MOST_EVENTS {
                 return Err(Refusal("events must be 1 to 64"));
             }
-            events.iter().try_for_each(event)?;
+            events.iter().try_for_each(input::check).map_err(Refusal)?;
         }
         LiveCommand::Dialog { lease, id: _, accept: _, text: said } => {
             id(lease)?;
@@ -107,60 +98,6 @@ pub(super) fn lease(command: &LiveCommand) -> Option<&str> {
     }
 }
 
-fn event(event: &InputEvent) -> Result<(), Refusal> {
-    match event {
-        InputEvent::Move { x, y, buttons, modifiers } => {
-            point(*x, *y)?;
-            held(*buttons, *modifiers)
-        }
-        InputEvent::Down { x, y, button, buttons, count, modifiers } | InputEvent::Up { x, y, button, buttons, count, modifiers } => {
-            point(*x, *y)?;
-            held(*buttons, *modifiers)?;
-            if !BUTTONS.contains(&button.as_str()) {
-                return Err(Refusal("button is unknown"));
-            }
-            if (1..=3).contains(count) { Ok(()) } else { Err(Refusal("count must be 1 to 3")) }
-        }
-        InputEvent::Wheel { x, y, delta_x, delta_y, modifiers } => {
-            point(*x, *y)?;
-            held(0, *modifiers)?;
-            let sane = |delta: f64| delta.is_finite() && delta.abs() <= WHEEL;
-            if sane(*delta_x) && sane(*delta_y) { Ok(()) } else { Err(Refusal("delta is out of range")) }
-        }
-        InputEvent::KeyDown { key, code, location, modifiers, .. } | InputEvent::KeyUp { key, code, location, modifiers } => {
-            held(0, *modifiers)?;
-            if key.is_empty() || key.len() > WORD || code.len() > WORD || *location > 3 {
-                return Err(Refusal("key, code or location is out of range"));
-            }
-            Ok(())
-        }
-        InputEvent::Text { text } | InputEvent::Compose { text } | InputEvent::Paste { text } => {
-            if text.chars().count() > TEXT {
-                Err(Refusal("text is too long"))
-            } else {
-                Ok(())
-            }
-        }
-        InputEvent::Touch { phase, points, modifiers } => {
-            held(0, *modifiers)?;
-            if !PHASES.contains(&phase.as_str()) || points.len() > 10 {
-                return Err(Refusal("phase or points are out of range"));
-            }
-            points.iter().try_for_each(|TouchPoint { x, y, .. }| point(*x, *y))
-        }
-        InputEvent::ReleaseAll => Ok(()),
-    }
-}
-
-fn point(x: f64, y: f64) -> Result<(), Refusal> {
-    let sane = |value: f64| value.is_finite() && (-1.0..=FARTHEST).contains(&value);
-    if sane(x) && sane(y) { Ok(()) } else { Err(Refusal("x or y is out of range")) }
-}
-
-fn held(buttons: u8, modifiers: u8) -> Result<(), Refusal> {
-    if buttons <= 31 && modifiers <= 15 { Ok(()) } else { Err(Refusal("buttons or modifiers are out of range")) }
-}
-
 fn id(text: &str) -> Result<(), Refusal> {
     if text.is_empty() || text.len() > ID || !text.is_ascii() { Err(Refusal("lease or id is out of range")) } else { Ok(()) }
 }
@@ -171,26 +108,26 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    fn input(event: serde_json::Value) -> String {
+    fn message(event: serde_json::Value) -> String {
         json!({"type": "input", "lease": "l", "events": [event]}).to_string()
     }
 
     #[test]
     fn the_known_messages_pass() {
         for text in [
-            input(json!({"kind": "move", "x": 1.5, "y": 0, "buttons": 1, "modifiers": 0})),
-            input(json!({"kind": "down", "x": 1, "y": 2, "button": "left", "buttons": 1, "count": 2, "modifiers": 15})),
-            input(json!({"kind": "up", "x": 1, "y": 2, "button": "forward", "buttons": 0, "count": 1, "modifiers": 0})),
-            input(json!({"kind": "wheel", "x": 1, "y": 2, "delta_x": 0, "delta_y": -120.5, "modifiers": 0})),
-            input(
+            message(json!({"kind": "move", "x": 1.5, "y": 0, "buttons": 1, "modifiers": 0})),
+            message(json!({"kind": "down", "x": 1, "y": 2, "button": "left", "buttons": 1, "count": 2, "modifiers": 15})),
+            message(json!({"kind": "up", "x": 1, "y": 2, "button": "forward", "buttons": 0, "count": 1, "modifiers": 0})),
+            message(json!({"kind": "wheel", "x": 1, "y": 2, "delta_x": 0, "delta_y": -120.5, "modifiers": 0})),
+            message(
                 json!({"kind": "key_down", "key": "€", "code": "KeyE", "location": 0, "modifiers": 3, "repeat": false, "alt_graph": true}),
             ),
-            input(json!({"kind": "key_up", "key": "Shift", "code": "ShiftLeft", "location": 1, "modifiers": 0})),
-            input(json!({"kind": "text", "text": "日本語"})),
-            input(json!({"kind": "compose", "text": ""})),
-            input(json!({"kind": "paste", "text": "123456"})),
-            input(json!({"kind": "touch", "phase": "end", "points": [], "modifiers": 0})),
-            input(json!({"kind": "release_all"})),
+            message(json!({"kind": "key_up", "key": "Shift", "code": "ShiftLeft", "location": 1, "modifiers": 0})),
+            message(json!({"kind": "text", "text": "日本語"})),
+            message(json!({"kind": "compose", "text": ""})),
+            message(json!({"kind": "paste", "text": "123456"})),
+            message(json!({"kind": "touch", "phase": "end", "points": [], "modifiers": 0})),
+            message(json!({"kind": "release_all"})),
             json!({"type": "dialog", "lease": "l", "id": 1, "accept": true, "text": null}).to_string(),
             json!({"type": "file", "lease": "l", "id": 1, "name": "a.png", "data": "A".repeat(PIECE - 300), "last": false}).to_string(),
             json!({"type": "choose", "lease": "l", "id": 1, "accept": true}).to_string(),
@@ -209,7 +146,7 @@ mod tests {
     #[test]
     fn everything_else_is_refused() {
         let down = |button: &str, count: i64| {
-            input(json!({"kind": "down", "x": 1, "y": 2, "button": button, "buttons": 1, "count": count, "modifiers": 0}))
+            message(json!({"kind": "down", "x": 1, "y": 2, "button": button, "buttons": 1, "count": count, "modifiers": 0}))
         };
         let many = |n: usize| json!({"type": "input", "lease": "l", "events": vec![json!({"kind": "release_all"}); n]}).to_string();
         for text in [
@@ -220,18 +157,18 @@ mod tests {
             r#"{"type":"drawn","sequence":1,"more":1}"#.into(),
             r#"{"type":"hold","lease":""}"#.into(),
             r#"{"type":"hold","lease":"l","more":1}"#.into(),
-            input(json!({"kind": "move", "x": 1e9, "y": 0, "buttons": 0, "modifiers": 0})),
-            input(json!({"kind": "move", "x": 1, "y": 0, "buttons": 32, "modifiers": 0})),
-            input(json!({"kind": "move", "x": 1, "y": 0, "buttons": 0, "modifiers": 16})),
-            input(json!({"kind": "move", "x": null, "y": 0, "buttons": 0, "modifiers": 0})),
-            input(json!({"kind": "move", "x": 1, "y": 0, "buttons": 0, "modifiers": 0, "extra": 1})),
-            input(json!({"kind": "script", "text": "x"})),
-            input(json!({"kind": "text", "text": "x".repeat(4097)})),
-            input(json!({"kind": "paste", "text": "x".repeat(4097)})),
-            input(json!({"kind": "key_down", "key": "", "code": "", "location": 0, "modifiers": 0, "repeat": false, "alt_graph": false})),
-            input(json!({"kind": "key_up", "key": "a", "code": "x".repeat(65), "location": 0, "modifiers": 0})),
-            input(json!({"kind": "touch", "phase": "hover", "points": [], "modifiers": 0})),
-            input(json!({"kind": "touch", "phase": "start", "points": vec![json!({"id": 0, "x": 1, "y": 1}); 11], "modifiers": 0})),
+            message(json!({"kind": "move", "x": 1e9, "y": 0, "buttons": 0, "modifiers": 0})),
+            message(json!({"kind": "move", "x": 1, "y": 0, "buttons": 32, "modifiers": 0})),
+            message(json!({"kind": "move", "x": 1, "y": 0, "buttons": 0, "modifiers": 16})),
+            message(json!({"kind": "move", "x": null, "y": 0, "buttons": 0, "modifiers": 0})),
+            message(json!({"kind": "move", "x": 1, "y": 0, "buttons": 0, "modifiers": 0, "extra": 1})),
+            message(json!({"kind": "script", "text": "x"})),
+            message(json!({"kind": "text", "text": "x".repeat(4097)})),
+            message(json!({"kind": "paste", "text": "x".repeat(4097)})),
+            message(json!({"kind": "key_down", "key": "", "code": "", "location": 0, "modifiers": 0, "repeat": false, "alt_graph": false})),
+            message(json!({"kind": "key_up", "key": "a", "code": "x".repeat(65), "location": 0, "modifiers": 0})),
+            message(json!({"kind": "touch", "phase": "hover", "points": [], "modifiers": 0})),
+            message(json!({"kind": "touch", "phase": "start", "points": vec![json!({"id": 0, "x": 1, "y": 1}); 11], "modifiers": 0})),
             down("left", 0),
             down("left", 4),
             down("nose", 1),
@@ -260,7 +197,7 @@ mod tests {
         #[test]
         fn numbers_in_range_pass_and_others_do_not(x in -20_000.0..20_000.0f64, y in -20_000.0..20_000.0f64) {
             let sane = (-1.0..=10_000.0).contains(&x) && (-1.0..=10_000.0).contains(&y);
-            let text = input(json!({"kind": "move", "x": x, "y": y, "buttons": 0, "modifiers": 0}));
+            let text = message(json!({"kind": "move", "x": x, "y": y, "buttons": 0, "modifiers": 0}));
             prop_assert_eq!(read(&text).is_ok(), sane);
         }
     }
