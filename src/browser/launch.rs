@@ -17,6 +17,8 @@ use tokio::time::timeout;
 
 /// How long Chromium may take to answer after its start, on a machine that is busy.
 const START_LIMIT: Duration = Duration::from_mins(1);
+/// How long the tab that Chromium starts with may take to be there.
+const FIRST_TAB: Duration = Duration::from_secs(15);
 /// How much of what it complains about is kept, in bytes.
 const KEPT: usize = 16 << 10;
 
@@ -150,9 +152,9 @@ async fn set_up(cdp: &Cdp, tabs: &Arc<Tabs>) -> Result<String, CdpError> {
     let version: Version = cdp.call_within(START_LIMIT, "Browser.getVersion", json!({})).await?;
     Tabs::watch(cdp).await?;
     let mut active = tabs.active.subscribe();
-    if timeout(Duration::from_secs(5), active.wait_for(Option::is_some)).await.is_err() {
+    if timeout(FIRST_TAB, active.wait_for(Option::is_some)).await.is_err() {
         cdp.call::<Value>("Target.createTarget", json!({ "url": "about:blank" })).await?;
-        drop(timeout(Duration::from_secs(5), active.wait_for(Option::is_some)).await);
+        drop(timeout(FIRST_TAB, active.wait_for(Option::is_some)).await);
     }
     let first = tabs.active_tab();
     if let Some(first) = first {

@@ -16,10 +16,10 @@ use tokio::time::timeout;
 
 /// A page that is alive answers within this, on a machine that is busy too.
 const ALIVE: Duration = Duration::from_secs(5);
-/// How long the renderer may take to be gone.
-const GONE: Duration = Duration::from_secs(3);
+/// How long the renderer may take to be gone: on a machine that is busy a crash takes seconds.
+const GONE: Duration = Duration::from_secs(10);
 /// How long another tab may take to be there.
-const THERE: Duration = Duration::from_secs(5);
+const THERE: Duration = Duration::from_secs(10);
 /// A document that has opened this many dialogs does not stop.
 const TOO_MANY: u32 = 10;
 
@@ -54,24 +54,46 @@ pub(super) async fn free(tabs: &Tabs, tab: &Arc<Tab>) -> Result<Arc<Tab>, CdpErr
     if tab.dialog.borrow().is_some() && !asks_for_ever(tab) {
         return Ok(tab.clone());
     }
+    end(tabs, tab).await
+}
+
+/// Ends the renderer of a page that does not answer, or else its tab; gives the tab that goes on.
+///
+/// # Errors
+/// When Chromium is gone.
+pub(super) async fn end(tabs: &Tabs, tab: &Arc<Tab>) -> Result<Arc<Tab>, CdpError> {
     tracing::info!("a page that does not answer is ended");
-    let mut version = tabs.version.subscribe();
-    tab.session.fire("Page.crash", &json!({}))?;
-    if timeout(GONE, version.wait_for(|_| tab.facts().crashed)).await.is_ok() {
+    if crash(tab).await? {
         return Ok(tab.clone());
     }
     tracing::info!("a tab that does not let go is replaced");
+    let mut version = tabs.version.subscribe();
     let created: Created = tab.session.cdp().call("Target.createTarget", json!({ "url": "about:blank" })).await?;
     drop(timeout(THERE, version.wait_for(|_| tabs.has(&created.target_id))).await);
+    let close = |target: &str| drop(tab.session.cdp().fire("Target.closeTarget", &json!({ "targetId": target })));
     if !tabs.activate(&created.target_id) {
+        close(&created.target_id);
         return Ok(tab.clone());
     }
-    drop(tab.session.cdp().fire("Target.closeTarget", &json!({ "targetId": tab.id })));
+    close(&tab.id);
     let fresh = tabs.active_tab().filter(|fresh| fresh.id == created.target_id);
     if let Some(fresh) = &fresh {
         fresh.begun().await;
     }
     Ok(fresh.unwrap_or_else(|| tab.clone()))
+}
+
+/// Whether the renderer is gone.
+async fn crash(tab: &Tab) -> Result<bool, CdpError> {
+    for last in [false, true] {
+        match tab.session.call_within::<Value>(GONE, "Page.crash", json!({})).await {
+            Err(CdpError::Closed) => return Err(CdpError::Closed),
+            // Chromium ends no renderer while its tab is on the way to another page.
+            Err(CdpError::Refused { .. }) if !last => tab.session.fire("Page.stopLoading", &json!({}))?,
+            _ => break,
+        }
+    }
+    Ok(tab.facts().crashed)
 }
 
 #[derive(Deserialize)]

@@ -15,7 +15,7 @@ use url::Url;
 /// The longest title, in characters.
 const LONGEST_TITLE: usize = 512;
 /// How long a new tab may take to show its first document.
-const BEGIN_LIMIT: Duration = Duration::from_secs(5);
+const BEGIN_LIMIT: Duration = Duration::from_secs(15);
 
 /// How far the shown document has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -31,3 +31,4 @@ mod secrets;
 mod site;
 mod timing;
 mod viewer;
+mod ways;

@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 pub(super) use wire::{Event, Frame};
@@ -26,6 +27,10 @@ pub(super) use wire::{Event, Frame};
 const OUT_QUEUE: usize = 1024;
 /// How long a call may take when nothing else is said.
 pub(super) const CALL_LIMIT: Duration = Duration::from_secs(10);
+/// What Chromium says, and does nothing, in the moment between two documents of a tab.
+const BETWEEN: &str = "Not attached to an active page";
+/// When it is asked again.
+const AGAIN: Duration = Duration::from_millis(20);
 /// These reach a crashed tab and revive it.
 const REVIVING: &[&str] = &["Page.navigate", "Page.navigateToHistoryEntry", "Page.reload", "Target.closeTarget"];
 
@@ -260,12 +265,19 @@ impl Session {
         self.call_within(CALL_LIMIT, method, params).await
     }
 
-    /// Calls the target with a time limit of its own.
+    /// Calls the target with a time limit of its own, and again for as long as it is between two documents.
     ///
     /// # Errors
     /// See [`CdpError`].
     pub async fn call_within<T: DeserializeOwned>(&self, limit: Duration, method: &'static str, params: Value) -> Result<T, CdpError> {
-        self.cdp.begin(Some(self.id.clone()), method, &params).await?.within(limit).await
+        let deadline = Instant::now() + limit;
+        loop {
+            let reply = self.cdp.begin(Some(self.id.clone()), method, &params).await?;
+            match reply.within(deadline.saturating_duration_since(Instant::now())).await {
+                Err(CdpError::Refused { message, .. }) if message == BETWEEN && Instant::now() + AGAIN < deadline => sleep(AGAIN).await,
+                done => return done,
+            }
+        }
     }
 
     /// Sends without waiting for the reply.

@@ -18,8 +18,9 @@ use tokio::time::timeout;
 
 /// How long the page may take to take its files.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-/// How long a page that hangs may hold up who leaves it.
-const GO_LIMIT: Duration = Duration::from_secs(15);
+/// How long a page that hangs may hold up who leaves it. Each step has its own limit: one that was cut off half-way would leave a
+/// crashed page and go nowhere.
+const GO_LIMIT: Duration = Duration::from_mins(1);
 
 impl Hands {
     /// Answers the dialog that is open; `false` when it is another one.
@@ -69,11 +70,11 @@ impl Hands {
             match timeout(GO_LIMIT, gone(&tabs, &tab, way)).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => refuse("There is no such page."),
-                Ok(Err(error)) => {
+                Ok(Err(error)) if !matches!(error, CdpError::Timeout(_)) => {
                     lost(&error);
                     refuse("The browser could not go there.");
                 }
-                Err(_) => refuse("The browser takes long to go there; see whether it still does."),
+                Ok(Err(_)) | Err(_) => refuse("The browser takes long to go there; see whether it still does."),
             }
         }));
     }

@@ -141,7 +141,8 @@ impl Hands {
                     self.wheeling = None;
                     self.go_on();
                 }
-                Some(begun) = drags.recv() => self.begun(begun),
+                // Its drop would take the place of what has to end first.
+                Some(begun) = drags.recv(), if self.first.is_none() => self.begun(begun),
                 () = done(&mut self.first), if self.first.is_some() => {
                     self.first = None;
                     self.work();

@@ -47,7 +47,7 @@ pub(super) async fn run(context: &Context, arguments: Navigate) -> Done {
         return Ok(empty());
     }
     // It hung while it was left.
-    let tab = leave::free(&context.tabs, &tab).await?;
+    let tab = leave::end(&context.tabs, &tab).await?;
     go(context, &tab, &url).await?;
     Ok(empty())
 }
