@@ -4,7 +4,6 @@
 //! [`plugin`] is `kubectl attention`. State lives in the two kinds of [`api`]; every rule is a pure function of [`domain`].
 
 pub mod api;
-#[allow(clippy::disallowed_methods, reason = "its tasks get owners of their own next")]
 pub mod browser;
 pub mod cli;
 pub mod controller;

@@ -9,6 +9,7 @@ use super::sandbox::Sandbox;
 use super::tabs::Tabs;
 use crate::api::v1alpha1::Viewport;
 use crate::driver::{DriverState, ResizeViewport};
+use crate::runtime::tasks::Tasks;
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct Driver {
     pub turn: Arc<Mutex<()>>,
     /// How many more of them may wait for theirs.
     pub waiting: Semaphore,
+    /// The agent's actions and the viewers that are under way.
+    pub tasks: Tasks,
     /// What isolates the browser.
     pub sandbox: Sandbox,
     /// Chromium's product string.

@@ -7,20 +7,27 @@ use super::driver::Version;
 use super::process::{End, Process, Reaper, Started};
 use super::sandbox::{Sandbox, complaint};
 use super::tabs::Tabs;
+use crate::runtime::supervision::{End as PartEnd, Parts};
 use serde_json::{Value, json};
-use std::io::{BufRead as _, BufReader};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::ChildStderr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::net::unix::pipe::Receiver;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 /// How long Chromium may take to answer after its start, on a machine that is busy.
 const START_LIMIT: Duration = Duration::from_mins(1);
 /// How long the tab that Chromium starts with may take to be there.
 const FIRST_TAB: Duration = Duration::from_secs(15);
+/// How long the rest of what it complained about may take, once it has ended.
+const LAST_COMPLAINTS: Duration = Duration::from_millis(500);
 /// How much of what it complains about is kept, in bytes.
 const KEPT: usize = 16 << 10;
+/// A longer line is taken as two, in bytes.
+const LONGEST_LINE: u64 = 4 << 10;
 
 /// Why there is no browser.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +57,8 @@ pub(super) struct Launched {
     pub sandbox: Sandbox,
     /// Its product string.
     pub product: String,
+    /// What keeps the connection. It ends when it is told to, and not with Chromium.
+    pub parts: Parts,
 }
 
 /// The browser's home: profile, caches and sockets, in the pod's scratch space.
@@ -87,9 +96,9 @@ impl Drop for Home {
 ///
 /// # Errors
 /// See [`LaunchError`].
-pub(super) async fn launch(args: &BrowserArgs, reaper: &Reaper, home: &Home) -> Result<Launched, LaunchError> {
+pub(super) async fn launch(args: &BrowserArgs, reaper: &Reaper, home: &Home, over: &CancellationToken) -> Result<Launched, LaunchError> {
     let binary = command_line::locate(args).map_err(|error| LaunchError::Setup(error.to_string()))?;
-    let why = match attempt(args, reaper, home, &binary, Sandbox::native()).await {
+    let why = match attempt(args, reaper, home, &binary, Sandbox::native(), over).await {
         Ok(launched) => return Ok(launched),
         Err(failed) => match complaint(&failed.stderr) {
             Some(why) => why,
@@ -98,7 +107,7 @@ pub(super) async fn launch(args: &BrowserArgs, reaper: &Reaper, home: &Home) -> 
     };
     let Some(instead) = Sandbox::instead(args, why) else { return Err(LaunchError::Sandbox(why)) };
     tracing::warn!(why, tier = instead.tier, "Chromium starts without its own sandbox");
-    attempt(args, reaper, home, &binary, instead).await.map_err(|failed| LaunchError::Start(failed.what))
+    attempt(args, reaper, home, &binary, instead, over).await.map_err(|failed| LaunchError::Start(failed.what))
 }
 
 struct Failed {
@@ -106,26 +115,41 @@ struct Failed {
     stderr: String,
 }
 
-async fn attempt(args: &BrowserArgs, reaper: &Reaper, home: &Home, binary: &Path, sandbox: Sandbox) -> Result<Launched, Failed> {
-    let complaints = Arc::new(Mutex::new(String::new()));
-    let failed = |what: String| {
-        let stderr = complaints.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Failed { what, stderr }
-    };
+async fn attempt(
+    args: &BrowserArgs,
+    reaper: &Reaper,
+    home: &Home,
+    binary: &Path,
+    sandbox: Sandbox,
+    over: &CancellationToken,
+) -> Result<Launched, Failed> {
+    let complaints = Arc::new(Complaints::default());
+    let failed = |what: String| Failed { what, stderr: complaints.text().clone() };
     let arguments = command_line::arguments(args, &home.path().join("profile"), sandbox.tier == "Native");
     let environment = environment(args);
     let started = Process::start(reaper, binary, &arguments, home.path(), &environment);
     let Started { process, read, write, stderr } = started.map_err(|error| failed(format!("{}: {error}", binary.display())))?;
-    let listener = stderr.map(|stderr| listen(stderr, complaints.clone()));
+    // Dropped with the attempt, if it fails.
+    let mut parts = Parts::default();
+    if let Some(stderr) = stderr {
+        parts.start("the ear for Chromium's complaints", listen(stderr.into(), complaints.clone(), over.clone()));
+    }
     let tabs = Arc::new(Tabs::new(args.viewport()));
-    let cdp = Cdp::start(read, write, tabs.clone()).map_err(|error| failed(format!("its debugging pipe failed: {error}")))?;
+    let connected = Cdp::start(read, write, tabs.clone(), &mut parts, over);
+    let cdp = connected.map_err(|error| failed(format!("its debugging pipe failed: {error}")))?;
+    let (sized, end) = (tabs.clone(), over.clone());
+    parts.start("the sizes of tabs", async move {
+        sized.keep_sizes(end).await;
+        Ok(())
+    });
     let ready = tokio::select! {
         ready = timeout(START_LIMIT, set_up(&cdp, &tabs)) => ready.map_err(|_| format!("it did not answer within {} s", START_LIMIT.as_secs())),
         end = process.ended() => Err(end.to_string()),
+        ended = parts.ended() => Err(format!("{} failed: {}", ended.name, ended.why)),
     };
     let problem = match ready {
         Ok(Ok(product)) => {
-            return Ok(Launched { process, cdp, tabs, sandbox, product });
+            return Ok(Launched { process, cdp, tabs, sandbox, product, parts });
         }
         Ok(Err(CdpError::Closed)) => ended(&process).await,
         Ok(Err(error)) => error.to_string(),
@@ -133,9 +157,7 @@ async fn attempt(args: &BrowserArgs, reaper: &Reaper, home: &Home, binary: &Path
     };
     process.kill_tree().await;
     // What it said last is read to the end, but a process that inherited the descriptor holds nobody up.
-    if let Some(listener) = listener {
-        drop(timeout(Duration::from_millis(500), listener).await);
-    }
+    drop(timeout(LAST_COMPLAINTS, complaints.ended.cancelled()).await);
     Err(failed(problem))
 }
 
@@ -179,22 +201,47 @@ fn environment(args: &BrowserArgs) -> Vec<(&'static str, String)> {
     all
 }
 
-/// Reads what Chromium complains about, on a thread of its own: where it does is told at `debug`, and the start of it is kept
-/// for [`complaint`]. What it says may be a page's words.
-fn listen(stderr: ChildStderr, kept: Arc<Mutex<String>>) -> tokio::task::JoinHandle<()> {
-    tokio::task::spawn_blocking(move || {
-        for line in BufReader::new(stderr).lines() {
-            let Ok(line) = line else { return };
-            if let Some(place) = place(&line) {
-                tracing::debug!(place, "Chromium complains");
-            }
-            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.len() + line.len() < KEPT {
-                kept.push_str(&line);
-                kept.push('\n');
-            }
+/// What Chromium complained about when it started.
+#[derive(Default)]
+struct Complaints {
+    text: Mutex<String>,
+    /// Nothing more comes.
+    ended: CancellationToken,
+}
+
+impl Complaints {
+    fn text(&self) -> MutexGuard<'_, String> {
+        self.text.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads what Chromium complains about: where it does is told at `debug`, and the start of it is kept for [`complaint`]. What it
+/// says may be a page's words.
+async fn listen(stderr: OwnedFd, complaints: Arc<Complaints>, over: CancellationToken) -> PartEnd {
+    let mut stderr = BufReader::new(Receiver::from_owned_fd(stderr).map_err(|error| error.to_string())?);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let mut part = (&mut stderr).take(LONGEST_LINE);
+        let read = tokio::select! {
+            () = over.cancelled() => return Ok(()),
+            read = part.read_until(b'\n', &mut line) => read,
+        };
+        if !read.is_ok_and(|read| read > 0) {
+            break;
         }
-    })
+        let line = String::from_utf8_lossy(&line);
+        if let Some(place) = place(&line) {
+            tracing::debug!(place, "Chromium complains");
+        }
+        let mut kept = complaints.text();
+        if kept.len() + line.len() < KEPT {
+            kept.push_str(&line);
+        }
+    }
+    complaints.ended.cancel();
+    over.cancelled().await;
+    Ok(())
 }
 
 /// The level and the source file of a line such as `[12:34:1130/120000.123:ERROR:dbus/bus.cc:405] Failed to ...`.

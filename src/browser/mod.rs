@@ -28,6 +28,8 @@ mod tools;
 pub use args::{BrowserArgs, Flavour, SandboxTier};
 
 use crate::runtime::shutdown;
+use crate::runtime::supervision::{Ended, Parts};
+use crate::runtime::tasks::Tasks;
 use chooser::Uploads;
 use control::Control;
 use driver::{Driver, MOST_WAITING};
@@ -37,26 +39,28 @@ use process::Reaper;
 use serde_json::json;
 use server::{Credentials, Server};
 use std::fs::OpenOptions;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 /// Chromium died.
 pub const EXIT_DIED: u8 = 70;
 /// Chromium did not start.
 pub const EXIT_NOT_STARTED: u8 = 71;
+/// A part of the driver itself failed.
+pub const EXIT_BROKEN: u8 = 72;
 /// The flags, the Secret or the installed browser do not fit.
 pub const EXIT_SETUP: u8 = 78;
 
-/// How long calls in progress may take to be answered when Chromium has died.
+/// How long calls in progress may take to be answered at the end, whatever the end is.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 /// Where the kubelet looks for the last words of a container.
 const TERMINATION_LOG: &str = "/dev/termination-log";
 
-/// Runs until it is told to stop (0) or Chromium has died (70); see the other codes.
+/// Runs until it is told to stop (0), Chromium has died (70) or a part of the driver has failed (72); see the other codes.
 pub async fn run(args: BrowserArgs) -> ExitCode {
     match serve(args).await {
         Ok(()) => ExitCode::SUCCESS,
@@ -84,21 +88,26 @@ async fn serve(args: BrowserArgs) -> Result<(), u8> {
     let address = args.address().map_err(setup)?;
     let server = Server::bind(address, credentials).await.map_err(setup)?;
     let address = server.address().map_err(setup)?;
-    let reaper = Reaper::start().map_err(setup)?;
     let home = Home::make().map_err(setup)?;
-    let Launched { process, cdp, tabs, sandbox, product } = tokio::select! {
-        launched = launch::launch(&args, &reaper, &home) => launched.map_err(|error| match error {
+    // Three ends, one after the other: of what serves, of what speaks with Chromium, and of what reaps it.
+    let (end, over, reaped) = (stop.child_token(), CancellationToken::new(), CancellationToken::new());
+    let mut reaping = Parts::default();
+    let reaper = Reaper::start(&mut reaping, reaped.clone()).map_err(setup)?;
+    let Launched { process, cdp, tabs, sandbox, product, parts: mut connection } = tokio::select! {
+        launched = launch::launch(&args, &reaper, &home, &over) => launched.map_err(|error| match error {
             LaunchError::Setup(_) => setup(error),
             LaunchError::Sandbox(_) | LaunchError::Start(_) => fail(EXIT_NOT_STARTED, error),
         })?,
+        ended = reaping.ended() => return Err(broken(&ended)),
         () = stop.cancelled() => {
             process::kill_tree().await;
             return Ok(());
         }
     };
+    let mut parts = Parts::default();
     let control = Control::new(tabs.clone());
     let live = Live::new();
-    let hands = hands::start(control.clone(), tabs.clone(), live.clone(), stop.clone());
+    let hands = hands::start(control.clone(), tabs.clone(), live.clone(), &mut parts, end.clone());
     let driver = Arc::new(Driver {
         cdp,
         tabs,
@@ -107,6 +116,7 @@ async fn serve(args: BrowserArgs) -> Result<(), u8> {
         hands,
         turn: Arc::default(),
         waiting: Semaphore::new(MOST_WAITING),
+        tasks: Tasks::default(),
         sandbox,
         product,
         uploads: Uploads::new(home.path()),
@@ -115,31 +125,58 @@ async fn serve(args: BrowserArgs) -> Result<(), u8> {
         drop(tab.session.fire("Page.navigate", &json!({ "url": first.as_str() })));
     }
     tracing::info!(product = driver.product, sandbox = driver.sandbox.tier, pid = process.pid(), %address, "serving the driver API");
-    let tasks = [
-        tokio::spawn(driver.control.clone().run(stop.clone())),
-        tokio::spawn(live::cast(driver.live.clone(), driver.tabs.clone(), stop.clone())),
-    ];
-    let end = stop.child_token();
-    let mut serving = tokio::spawn(server.run(driver.clone(), end.clone()));
+    let (control, ended) = (driver.control.clone(), end.clone());
+    parts.start("the arbiter's clock", async move {
+        control.run(ended).await;
+        Ok(())
+    });
+    let cast = live::cast(driver.live.clone(), driver.tabs.clone(), end.clone());
+    parts.start("the screencast", async move {
+        cast.await;
+        Ok(())
+    });
+    let serving = server.run(driver.clone(), end.clone());
+    parts.start("the driver API", async move { serving.await.map_err(|error| error.to_string()) });
+
     // Said at once: to end what Chromium left takes a moment. What dies after the order to stop dies of it.
-    let died = |end: String| if stop.is_cancelled() { Ok(()) } else { Err(fail(EXIT_DIED, format!("Chromium died: {end}"))) };
+    let died = |how: String| fail(EXIT_DIED, format!("Chromium died: {how}"));
     let result = tokio::select! {
-        served = &mut serving => served.map_err(io::Error::other).flatten().map_err(setup),
-        end = process.ended() => died(launch::told(end)),
+        biased;
+        () = stop.cancelled() => Ok(()),
+        how = process.ended() => Err(died(launch::told(how))),
         // The pipe closes a moment before the process is reaped.
-        () = driver.cdp.closed() => died(launch::ended(&process).await),
+        () = driver.cdp.closed() => Err(died(launch::ended(&process).await)),
+        ended = parts.ended() => Err(broken(&ended)),
+        ended = connection.ended() => Err(broken(&ended)),
+        ended = reaping.ended() => Err(broken(&ended)),
     };
-    for task in tasks {
-        task.abort();
-    }
     end.cancel();
-    // Who waits for Chromium's answer is told that it is gone, before the connection goes as well.
-    let served = async {
-        if !serving.is_finished() {
-            drop(timeout(LAST_WORDS, serving).await);
-        }
-    };
-    tokio::join!(process.stop(), served);
+    let served = parts.finish_within(LAST_WORDS);
+    if result.is_ok() {
+        told(served.await);
+        driver.cdp.close();
+        process.stop().await;
+    } else {
+        // Who waits for Chromium's answer is told that it is gone, before the connection goes as well.
+        driver.cdp.close();
+        told(tokio::join!(process.stop(), served).1);
+    }
+    driver.tasks.finish(LAST_WORDS).await;
+    over.cancel();
+    told(connection.finish_within(LAST_WORDS).await);
+    reaped.cancel();
+    told(reaping.finish_within(LAST_WORDS).await);
     drop(home);
     result
+}
+
+/// A part of the driver itself ended, which none may.
+fn broken(ended: &Ended) -> u8 {
+    fail(EXIT_BROKEN, format!("a part of the driver failed, {}: {}", ended.name, ended.why))
+}
+
+fn told(failed: Vec<Ended>) {
+    for Ended { name, why } in failed {
+        tracing::warn!(part = name, %why, "a part of the driver failed at its end");
+    }
 }

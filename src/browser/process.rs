@@ -2,6 +2,7 @@
 //!
 //! Everything below this process is reaped here, as process 1 of a container has to: Chromium's orphans come to us.
 
+use crate::runtime::supervision::{self, Parts};
 use command_fds::{CommandFdExt as _, FdMapping};
 use nix::errno::Errno;
 use nix::sys::prctl;
@@ -20,11 +21,12 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
 /// How long Chromium may take to end in order, before it is killed.
 const ORDERLY: Duration = Duration::from_secs(3);
 /// How long the killed tree may take to be gone.
-const KILLED: Duration = Duration::from_secs(2);
+const KILLED: Duration = Duration::from_secs(5);
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,22 +53,26 @@ pub(super) struct Reaper {
 }
 
 impl Reaper {
-    /// Makes this process the one that orphans come to, and reads SIGCHLD.
+    /// Makes this process the one that orphans come to, and reads SIGCHLD until `over`.
     ///
     /// # Errors
     /// When the signal can't be read.
-    pub(super) fn start() -> io::Result<std::sync::Arc<Self>> {
+    pub(super) fn start(parts: &mut Parts, over: CancellationToken) -> io::Result<std::sync::Arc<Self>> {
         if let Err(error) = prctl::set_child_subreaper(true) {
             tracing::debug!(%error, "orphans of Chromium go to another process");
         }
         let chld = signal(SignalKind::child())?;
         let reaper = std::sync::Arc::new(Self { ended: watch::Sender::new(None), watched: Mutex::new(None) });
-        tokio::spawn(reaper.clone().run(chld));
+        parts.start("the reaper", reaper.clone().run(chld, over));
         Ok(reaper)
     }
 
-    async fn run(self: std::sync::Arc<Self>, mut chld: SignalStream) {
-        while chld.recv().await.is_some() {
+    async fn run(self: std::sync::Arc<Self>, mut chld: SignalStream, over: CancellationToken) -> supervision::End {
+        loop {
+            tokio::select! {
+                () = over.cancelled() => return Ok(()),
+                told = chld.recv() => told.ok_or("the system does not tell of ended processes any more")?,
+            }
             // The lock is held by a start in progress, so that a child that dies at once is not missed.
             let watched = *self.watched.lock().unwrap_or_else(PoisonError::into_inner);
             while let Some((pid, end)) = reap() {

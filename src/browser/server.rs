@@ -108,16 +108,16 @@ impl Server {
     /// When the listener fails.
     pub(super) async fn run(self, driver: Arc<Driver>, stop: CancellationToken) -> io::Result<()> {
         let handle = Handle::new();
-        let ending = handle.clone();
-        let watch = stop.clone();
-        tokio::spawn(async move {
-            watch.cancelled().await;
-            ending.graceful_shutdown(Some(GRACE));
-        });
-        let service = router(Serving { driver, stop }, self.token).into_make_service();
+        let service = router(Serving { driver, stop: stop.clone() }, self.token).into_make_service();
         // Without it a reply waits for the acknowledgement of the one before.
         let acceptor = RustlsAcceptor::new(self.tls).acceptor(NoDelayAcceptor::new());
-        axum_server::from_tcp(self.listener)?.acceptor(acceptor).handle(handle).serve(service).await
+        let serving = axum_server::from_tcp(self.listener)?.acceptor(acceptor).handle(handle.clone()).serve(service);
+        tokio::pin!(serving);
+        tokio::select! {
+            served = &mut serving => return served,
+            () = stop.cancelled() => handle.graceful_shutdown(Some(GRACE)),
+        }
+        serving.await
     }
 }
 
@@ -193,7 +193,11 @@ async fn resize(State(driver): State<Arc<Driver>>, body: Bytes) -> Result<Json<V
 }
 
 async fn watch(State(driver): State<Arc<Driver>>, State(stop): State<CancellationToken>, upgrade: WebSocketUpgrade) -> Response {
-    upgrade.max_message_size(MAX_COMMAND_BYTES).max_frame_size(MAX_COMMAND_BYTES).on_upgrade(move |socket| live::view(socket, driver, stop))
+    let tasks = driver.tasks.clone();
+    upgrade
+        .max_message_size(MAX_COMMAND_BYTES)
+        .max_frame_size(MAX_COMMAND_BYTES)
+        .on_upgrade(move |socket| tasks.own("a live view", live::view(socket, driver, stop)))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {

@@ -1,7 +1,9 @@
 //! The parts of a process that run as long as it does: one that ends before is a failure of the whole.
 
 use std::collections::HashMap;
+use std::time::Duration;
 use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::timeout;
 
 /// What a part tells of its end.
 pub type End = Result<(), String>;
@@ -40,6 +42,20 @@ impl Parts {
     /// Until all have ended, as they do once they are told to. Those that failed are named.
     pub async fn finish(mut self) -> Vec<Ended> {
         let mut failed = Vec::new();
+        self.end(&mut failed).await;
+        failed
+    }
+
+    /// The same, for at most this long. What has not ended then is named too, and aborted.
+    pub async fn finish_within(mut self, limit: Duration) -> Vec<Ended> {
+        let mut failed = Vec::new();
+        if timeout(limit, self.end(&mut failed)).await.is_err() {
+            failed.extend(self.names.drain().map(|(_, name)| Ended { name, why: "it did not end in time".to_owned() }));
+        }
+        failed
+    }
+
+    async fn end(&mut self, failed: &mut Vec<Ended>) {
         while let Some(ended) = self.running.join_next_with_id().await {
             let fine = matches!(ended, Ok((_, Ok(()))));
             let ended = self.told(ended);
@@ -47,7 +63,6 @@ impl Parts {
                 failed.push(ended);
             }
         }
-        failed
     }
 
     fn told(&mut self, ended: Result<(Id, End), JoinError>) -> Ended {
@@ -84,5 +99,18 @@ mod tests {
         parts.start("good", async { Ok(()) });
         parts.start("bad", async { Err("no".to_owned()) });
         assert_eq!(parts.finish().await, [Ended { name: "bad", why: "no".into() }]);
+    }
+
+    #[tokio::test]
+    async fn what_does_not_end_is_named_and_aborted() {
+        let (kept, gone) = tokio::sync::oneshot::channel::<()>();
+        let mut parts = Parts::default();
+        parts.start("late", async move {
+            let _kept = kept;
+            std::future::pending().await
+        });
+        let failed = parts.finish_within(Duration::from_millis(10)).await;
+        assert_eq!(failed, [Ended { name: "late", why: "it did not end in time".to_owned() }]);
+        assert!(gone.await.is_err());
     }
 }

@@ -9,6 +9,7 @@ mod wire;
 
 pub(in crate::browser) use wire::pixels;
 
+use crate::runtime::supervision::Parts;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -94,15 +95,15 @@ struct Inner {
 pub struct Cdp(Arc<Inner>);
 
 impl Cdp {
-    /// Starts to read and write the pipe. Its two tasks end when the pipe closes.
+    /// Starts the two parts that read and write the pipe. They do nothing more once it has closed, and end with `over`.
     ///
     /// # Errors
     /// When the descriptors are no pipe.
-    pub fn start(read: OwnedFd, write: OwnedFd, sink: Arc<dyn Sink>) -> std::io::Result<Self> {
+    pub fn start(read: OwnedFd, write: OwnedFd, sink: Arc<dyn Sink>, parts: &mut Parts, over: &CancellationToken) -> std::io::Result<Self> {
         let (out, queue) = mpsc::channel(OUT_QUEUE);
         let inner = Inner { out, next: AtomicU64::new(1), pending: Mutex::default(), gone: CancellationToken::new() };
         let cdp = Self(Arc::new(inner));
-        pipe::spawn(read, write, queue, cdp.clone(), sink)?;
+        pipe::start((read, write), queue, &cdp, sink, parts, over)?;
         Ok(cdp)
     }
 
@@ -219,7 +220,8 @@ impl Cdp {
         pending.crashed.remove(session);
     }
 
-    fn close(&self) {
+    /// Fails every call, the ones to come included.
+    pub fn close(&self) {
         let mut pending = self.pending();
         pending.closed = true;
         for (_, (_, _, tx)) in pending.calls.drain() {

@@ -1,7 +1,8 @@
-//! The two tasks that read and write Chromium's debugging pipe: JSON, each message ended by a NUL.
+//! The two parts that read and write Chromium's debugging pipe: JSON, each message ended by a NUL.
 
 use super::wire::Incoming;
 use super::{Cdp, CdpError, Sink};
+use crate::runtime::supervision::{End, Parts};
 use bytes::BytesMut;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,22 +11,42 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 /// No message of Chromium's is larger than this, in bytes; a full-page picture comes near.
 const LARGEST: usize = 256 << 20;
 /// What the read buffer shrinks back to, in bytes.
 const ROOM: usize = 256 << 10;
 
-/// Starts both tasks; they end with the pipe.
-pub(super) fn spawn(read: OwnedFd, write: OwnedFd, queue: mpsc::Receiver<Vec<u8>>, cdp: Cdp, sink: Arc<dyn Sink>) -> std::io::Result<()> {
+/// Starts both.
+pub(super) fn start(
+    (read, write): (OwnedFd, OwnedFd),
+    queue: mpsc::Receiver<Vec<u8>>,
+    cdp: &Cdp,
+    sink: Arc<dyn Sink>,
+    parts: &mut Parts,
+    over: &CancellationToken,
+) -> std::io::Result<()> {
     let (read, write) = (Receiver::from_owned_fd(read)?, Sender::from_owned_fd(write)?);
-    tokio::spawn(write_all(write, queue, cdp.clone()));
-    tokio::spawn(async move {
+    parts.start("the writer of Chromium's pipe", until(over.clone(), write_all(write, queue, cdp.clone())));
+    let cdp = cdp.clone();
+    let reading = async move {
         if let Err(error) = read_all(read, &cdp, &*sink).await {
             tracing::warn!(%error, "Chromium's debugging pipe failed");
         }
         cdp.close();
-    });
+    };
+    parts.start("the reader of Chromium's pipe", until(over.clone(), reading));
+    Ok(())
+}
+
+/// A pipe that closes is the end of Chromium, which is told as such, and no failure of ours.
+async fn until(over: CancellationToken, work: impl Future<Output = ()>) -> End {
+    tokio::select! {
+        () = over.cancelled() => return Ok(()),
+        () = work => {}
+    }
+    over.cancelled().await;
     Ok(())
 }
 
@@ -101,5 +122,77 @@ fn take(bytes: &[u8], cdp: &Cdp, sink: &dyn Sink) {
             }
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::browser::cdp::{Event, Frame};
+    use futures::FutureExt as _;
+    use serde_json::{Value, json};
+    use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _, pipe};
+
+    struct Fragile;
+
+    impl Sink for Fragile {
+        fn event(&self, _: &Cdp, event: &Event<'_>) {
+            assert_ne!(event.method, "Odd.event", "this is the panic of this test");
+        }
+
+        fn frame(&self, _: &Cdp, _: &str, _: Frame) {}
+    }
+
+    /// The connection, and Chromium's ends of its pipe.
+    fn connected(parts: &mut Parts, over: &CancellationToken) -> (Cdp, PipeReader, PipeWriter) {
+        let ((read, replies), (commands, write)) = (pipe().unwrap(), pipe().unwrap());
+        let cdp = Cdp::start(read.into(), write.into(), Arc::new(Fragile), parts, over).unwrap();
+        (cdp, commands, replies)
+    }
+
+    #[tokio::test]
+    async fn a_pipe_that_closes_is_the_end_of_chromium_and_of_no_part() {
+        let (mut parts, over) = (Parts::default(), CancellationToken::new());
+        let (cdp, commands, replies) = connected(&mut parts, &over);
+        drop((commands, replies));
+        cdp.closed().await;
+        assert_eq!(cdp.call::<Value>("A.b", json!({})).await, Err(CdpError::Closed));
+        assert_eq!(parts.ended().now_or_never(), None);
+        over.cancel();
+        assert_eq!(parts.finish().await, []);
+    }
+
+    #[tokio::test]
+    async fn a_tab_between_two_documents_is_asked_again() {
+        let (mut parts, over) = (Parts::default(), CancellationToken::new());
+        let (cdp, commands, mut replies) = connected(&mut parts, &over);
+        let chromium = std::thread::spawn(move || {
+            let answers = [
+                r#""error":{"code":-32000,"message":"Not attached to an active page"}"#,
+                r#""result":{"there":true}"#,
+                r#""error":{"code":-32000,"message":"No such entry"}"#,
+            ];
+            let mut commands = BufReader::new(commands);
+            for answer in answers {
+                let mut command = Vec::new();
+                commands.read_until(0, &mut command).unwrap();
+                let command: Value = serde_json::from_slice(&command[..command.len() - 1]).unwrap();
+                write!(replies, "{{\"id\":{},\"sessionId\":\"S\",{answer}}}\0", command["id"]).unwrap();
+            }
+        });
+        let session = cdp.session("S");
+        assert_eq!(session.call::<Value>("Page.a", json!({})).await, Ok(json!({ "there": true })));
+        let refused = CdpError::Refused { method: "Page.b", message: "No such entry".to_owned() };
+        assert_eq!(session.call::<Value>("Page.b", json!({})).await, Err(refused));
+        chromium.join().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_panic_over_what_chromium_says_is_the_end_of_the_part() {
+        let (mut parts, over) = (Parts::default(), CancellationToken::new());
+        let (_cdp, _commands, mut replies) = connected(&mut parts, &over);
+        replies.write_all(b"no JSON\0{\"method\":\"Even.event\"}\0{\"method\":\"Odd.event\"}\0").unwrap();
+        let ended = parts.ended().await;
+        assert_eq!((ended.name, ended.why.as_str()), ("the reader of Chromium's pipe", "it panicked"));
     }
 }

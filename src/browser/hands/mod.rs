@@ -17,6 +17,7 @@ use super::paste;
 use super::tab::Tab;
 use super::tabs::Tabs;
 use crate::driver::{InputEvent, LiveEvent, Way};
+use crate::runtime::supervision::Parts;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -63,7 +64,8 @@ pub enum Deed {
     Gone,
 }
 
-type UnderWay = Pin<Box<dyn Future<Output = ()> + std::marker::Send>>;
+/// Something that is waited for beside the rest.
+pub(super) type UnderWay = Pin<Box<dyn Future<Output = ()> + std::marker::Send>>;
 
 /// The hands of this session.
 pub(super) struct Hands {
@@ -91,8 +93,8 @@ pub(super) struct Hands {
     whose: Option<(String, mpsc::Sender<LiveEvent>)>,
 }
 
-/// Starts the hands.
-pub(super) fn start(control: Arc<Control>, tabs: Arc<Tabs>, live: Arc<Live>, stop: CancellationToken) -> mpsc::Sender<Ask> {
+/// Starts the hands, until `end`.
+pub(super) fn start(control: Arc<Control>, tabs: Arc<Tabs>, live: Arc<Live>, parts: &mut Parts, end: CancellationToken) -> mpsc::Sender<Ask> {
     let (asks, queue) = mpsc::channel(QUEUE);
     // Taken once; a second pair of hands would get none.
     let drags = tabs.take_drags().unwrap_or_else(|| mpsc::channel(1).1);
@@ -114,7 +116,10 @@ pub(super) fn start(control: Arc<Control>, tabs: Arc<Tabs>, live: Arc<Live>, sto
         rest: VecDeque::new(),
         whose: None,
     };
-    tokio::spawn(hands.run(queue, drags, stop));
+    parts.start("the hands", async move {
+        hands.run(queue, drags, end).await;
+        Ok(())
+    });
     asks
 }
 
@@ -335,7 +340,8 @@ fn refused(code: &str, message: &str) -> LiveEvent {
     LiveEvent::Refused { code: code.to_owned(), message: message.to_owned() }
 }
 
-async fn done(under_way: &mut Option<UnderWay>) {
+/// Until it is done; for ever when there is nothing.
+pub(super) async fn done(under_way: &mut Option<UnderWay>) {
     match under_way {
         Some(reply) => reply.await,
         None => std::future::pending().await,

@@ -1,6 +1,7 @@
 //! Keeps the cast of the shown tab.
 
 use super::super::cdp::{Frame, pixels};
+use super::super::hands::{UnderWay, done};
 use super::super::tab::Tab;
 use super::super::tabs::Tabs;
 use super::Live;
@@ -91,6 +92,7 @@ impl Cast<'_> {
         let mut acted = self.live.acted.subscribe();
         let mut taken = self.live.taken.subscribe();
         let mut version = tabs.version.subscribe();
+        let mut asked: Option<UnderWay> = None;
         let mut titles = tokio::time::interval(TITLES);
         titles.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut crashed = self.tab.facts().crashed;
@@ -123,9 +125,13 @@ impl Cast<'_> {
                     crashed = now;
                     step
                 }
-                _ = titles.tick() => {
+                _ = titles.tick(), if asked.is_none() => {
                     let (tabs, tab) = (tabs.clone(), self.tab.clone());
-                    tokio::spawn(async move { tabs.refresh(&tab).await });
+                    asked = Some(Box::pin(async move { tabs.refresh(&tab).await }));
+                    Step::Stay
+                }
+                () = done(&mut asked) => {
+                    asked = None;
                     Step::Stay
                 }
                 () = until(due) => {

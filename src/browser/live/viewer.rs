@@ -44,41 +44,47 @@ pub(crate) async fn view(socket: WebSocket, driver: Arc<Driver>, stop: Cancellat
     let (back, backs) = mpsc::channel(BACK_QUEUE);
     let (tell, told) = mpsc::channel(TOLD_QUEUE);
     let writer = Writer::new(sink, driver.clone());
-    let reader = read(stream, &driver, back, tell);
+    let mut quoted = Quoted { asks: driver.hands.clone(), back, lease: None };
     tokio::select! {
         () = stop.cancelled() => {}
-        () = reader => {}
+        () = read(stream, &driver, &mut quoted, tell) => {}
         () = writer.run(backs, told) => {}
     }
+    quoted.gone().await;
 }
 
-/// The leases that a viewer quoted: what they hold is let go when it ends, however it ends.
-struct Quoted<'a> {
-    asks: &'a mpsc::Sender<Ask>,
+/// The lease that a viewer quotes: what it holds is let go when the viewer ends, however it ends.
+struct Quoted {
+    asks: mpsc::Sender<Ask>,
     back: mpsc::Sender<LiveEvent>,
     lease: Option<String>,
 }
 
-impl Quoted<'_> {
-    fn gone(&mut self) {
-        let Some(lease) = self.lease.take() else { return };
-        let ask = Ask { lease, deed: Deed::Gone, back: self.back.clone() };
-        if let Err(mpsc::error::TrySendError::Full(ask)) = self.asks.try_send(ask) {
-            // The hands are busy with what came before.
-            let asks = self.asks.clone();
-            tokio::spawn(async move { drop(asks.send(ask).await) });
+impl Quoted {
+    fn ask(&mut self) -> Option<Ask> {
+        self.lease.take().map(|lease| Ask { lease, deed: Deed::Gone, back: self.back.clone() })
+    }
+
+    /// Said behind what came before, for which the hands may be busy.
+    async fn gone(&mut self) {
+        if let Some(ask) = self.ask() {
+            // Hands that are no more hold nothing.
+            drop(self.asks.send(ask).await);
         }
     }
 }
 
-impl Drop for Quoted<'_> {
+impl Drop for Quoted {
     fn drop(&mut self) {
-        self.gone();
+        // Only after a panic is there still something to say.
+        if let Some(ask) = self.ask() {
+            drop(self.asks.try_send(ask));
+        }
     }
 }
 
-async fn read(mut stream: SplitStream<WebSocket>, driver: &Driver, back: mpsc::Sender<LiveEvent>, tell: mpsc::Sender<Told>) {
-    let mut quoted = Quoted { asks: &driver.hands, back: back.clone(), lease: None };
+async fn read(mut stream: SplitStream<WebSocket>, driver: &Driver, quoted: &mut Quoted, tell: mpsc::Sender<Told>) {
+    let back = quoted.back.clone();
     let mut upload = Upload::default();
     let refuse = |code: &str, message: &str| {
         drop(back.try_send(LiveEvent::Refused { code: code.to_owned(), message: message.to_owned() }));
@@ -127,7 +133,7 @@ async fn read(mut stream: SplitStream<WebSocket>, driver: &Driver, back: mpsc::S
             }
         };
         if quoted.lease.as_ref() != Some(&lease) {
-            quoted.gone();
+            quoted.gone().await;
             quoted.lease = Some(lease.clone());
         }
         if driver.hands.try_send(Ask { lease, deed, back: back.clone() }).is_err() {

@@ -73,18 +73,13 @@ impl Tabs {
         begin(&session, &page_setup());
         let facts = Facts { url: info.url, title: info.title, crashed: false };
         let tab = Arc::new(Tab::new(info.target_id, session, info.opener_id, facts, References::new(self.numbers.clone())));
-        let size = {
-            let mut state = self.state();
-            state.tabs.push(tab.clone());
-            state.size
-        };
+        self.state().tabs.push(tab.clone());
         // A tab that the active one opened is what a browser shows next.
         let active = self.active_tab();
         if active.is_none_or(|active| tab.opener.as_deref() == Some(active.id.as_str())) {
             self.active.send_replace(Some(tab.clone()));
         }
         self.changed();
-        tokio::spawn(async move { setup::resize(&tab.session, &tab.id, &size).await });
     }
 
     fn detached(&self, cdp: &Cdp, session: &str) {

@@ -13,13 +13,16 @@ use super::notice::Notice;
 use super::tab::Tab;
 use crate::api::v1alpha1::Viewport;
 use crate::driver::TabInfo;
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 /// The isolated world of our script in every page.
 pub(super) const WORLD: &str = "beckon";
@@ -162,6 +165,30 @@ impl Tabs {
         };
         for tab in tabs {
             setup::resize(&tab.session, &tab.id, &size).await;
+        }
+    }
+
+    /// Gives each new tab its size, until `over`.
+    pub async fn keep_sizes(self: Arc<Self>, over: CancellationToken) {
+        let mut version = self.version.subscribe();
+        let mut known = HashSet::new();
+        let mut under_way = FuturesUnordered::new();
+        loop {
+            let (tabs, size) = {
+                let state = self.state();
+                (state.tabs.clone(), state.size)
+            };
+            let before = std::mem::take(&mut known);
+            known.extend(tabs.iter().map(|tab| tab.id.clone()));
+            for tab in tabs.into_iter().filter(|tab| !before.contains(&tab.id)) {
+                under_way.push(async move { setup::resize(&tab.session, &tab.id, &size).await });
+            }
+            tokio::select! {
+                () = over.cancelled() => return,
+                // The sender is ours.
+                _ = version.changed() => {}
+                Some(()) = under_way.next() => {}
+            }
         }
     }
 

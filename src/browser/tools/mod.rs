@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 pub(super) use navigate::allowed as allowed_address;
@@ -144,15 +145,16 @@ pub(super) async fn run(driver: &Arc<Driver>, tool: &str, body: &[u8]) -> Result
             Some(driver.turn.clone().lock_owned().await)
         }
     };
+    let tasks = driver.tasks.clone();
     let (driver, tool, body) = (driver.clone(), tool.to_owned(), body.to_vec());
     let action = async move {
         let _turn = turn;
         act(&driver, &tool, class, &body).await
     };
-    match tokio::spawn(action).await {
-        Ok(done) => done,
-        Err(error) => Err(Refused::new(DriverErrorCode::Internal, format!("The tool ended early: {error}."))),
-    }
+    let (tell, told) = oneshot::channel();
+    // Who hung up hears nothing of it.
+    tasks.spawn("an action of the agent", async move { drop(tell.send(action.await)) });
+    told.await.unwrap_or_else(|_| Err(Refused::new(DriverErrorCode::Internal, "The tool ended early.")))
 }
 
 async fn act(driver: &Arc<Driver>, tool: &str, class: Class, body: &[u8]) -> Result<ToolReply, Refused> {
