@@ -10,9 +10,12 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// The longest snapshot, in bytes; what does not fit is cut, and the text says so.
 const LONGEST: usize = 120_000;
+/// How long a frame may take to be read: a large one on a machine that is busy takes longer than any other call.
+const TREE_LIMIT: Duration = Duration::from_secs(30);
 /// The longest name, value or text of one element, in characters.
 const LONGEST_TEXT: usize = 600;
 
@@ -159,7 +162,7 @@ fn read<'a>(
     others: &'a [FrameSession],
 ) -> BoxFuture<'a, Result<Document, CdpError>> {
     Box::pin(async move {
-        let tree: Tree = session.call("Accessibility.getFullAXTree", json!({ "frameId": frame.frame.id })).await?;
+        let tree: Tree = session.call_within(TREE_LIMIT, "Accessibility.getFullAXTree", json!({ "frameId": frame.frame.id })).await?;
         let first = tree.nodes.iter().find(|node| node.parent_id.is_none()).map(|node| node.node_id.clone());
         let nodes = tree.nodes.into_iter().map(|node| (node.node_id.clone(), node)).collect();
         let mut document = Document { session: session.clone(), root: root.clone(), nodes, first, embedded: HashMap::new() };

@@ -17,8 +17,8 @@ fn signal(pid: i32, signal: Signal) {
 }
 
 /// Nothing is left.
-async fn gone(processes: &[(i32, String)]) {
-    let deadline = Instant::now() + Duration::from_secs(2);
+pub async fn gone(processes: &[(i32, String)]) {
+    let deadline = Instant::now() + Duration::from_secs(5);
     while let Some((_, line)) = processes.iter().find(|(pid, _)| fs::exists(format!("/proc/{pid}")).unwrap()) {
         assert!(Instant::now() < deadline, "it left {line}");
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -19,6 +19,7 @@ mod actions;
 mod choosers;
 mod control;
 mod drag;
+mod floods;
 mod harness;
 mod input;
 mod lifecycle;

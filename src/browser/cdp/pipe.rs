@@ -6,6 +6,7 @@ use crate::runtime::supervision::{End, Parts};
 use bytes::BytesMut;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -15,6 +16,8 @@ use tokio_util::sync::CancellationToken;
 
 /// No message of Chromium's is larger than this, in bytes; a full-page picture comes near.
 const LARGEST: usize = 256 << 20;
+/// How what a page writes to its console begins. Nobody asked for it: it comes with what we listen to.
+const CONSOLE: &[u8] = br#"{"method":"Runtime.consoleAPICalled","#;
 /// What the read buffer shrinks back to, in bytes.
 const ROOM: usize = 256 << 10;
 
@@ -68,7 +71,7 @@ async fn read_all(mut pipe: Receiver, cdp: &Cdp, sink: &dyn Sink) -> std::io::Re
     let mut buffer = BytesMut::with_capacity(ROOM);
     let mut seen = 0;
     loop {
-        while let Some(end) = buffer.get(seen..).and_then(|new| new.iter().position(|byte| *byte == 0)) {
+        while let Some(end) = buffer.get(seen..).and_then(length) {
             let message = buffer.split_to(seen + end + 1);
             seen = 0;
             take(message.get(..message.len() - 1).unwrap_or_default(), cdp, sink);
@@ -90,8 +93,17 @@ struct Detached {
     session_id: String,
 }
 
+/// The bytes of the message that is complete. Searched as a string's end is, which is many times faster than byte by byte.
+fn length(bytes: &[u8]) -> Option<usize> {
+    CStr::from_bytes_until_nul(bytes).ok().map(CStr::count_bytes)
+}
+
 /// One odd message never ends the connection.
 fn take(bytes: &[u8], cdp: &Cdp, sink: &dyn Sink) {
+    // A page can write to its console faster than anybody can read it.
+    if bytes.starts_with(CONSOLE) {
+        return;
+    }
     let Ok(message) = serde_json::from_slice::<Incoming<'_>>(bytes) else {
         tracing::debug!(bytes = bytes.len(), "a message of Chromium's was not understood");
         return;

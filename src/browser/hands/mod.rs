@@ -94,7 +94,13 @@ pub(super) struct Hands {
 }
 
 /// Starts the hands, until `end`.
-pub(super) fn start(control: Arc<Control>, tabs: Arc<Tabs>, live: Arc<Live>, parts: &mut Parts, end: CancellationToken) -> mpsc::Sender<Ask> {
+pub(super) fn start(
+    control: Arc<Control>,
+    tabs: Arc<Tabs>,
+    live: Arc<Live>,
+    parts: &mut Parts,
+    end: CancellationToken,
+) -> mpsc::Sender<Ask> {
     let (asks, queue) = mpsc::channel(QUEUE);
     // Taken once; a second pair of hands would get none.
     let drags = tabs.take_drags().unwrap_or_else(|| mpsc::channel(1).1);

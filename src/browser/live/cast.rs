@@ -6,13 +6,14 @@ use super::super::tab::Tab;
 use super::super::tabs::Tabs;
 use super::Live;
 use super::governor::{Governor, Step};
+use super::until;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 const QUALITY: i32 = 70;
@@ -207,13 +208,6 @@ impl Cast<'_> {
             captured_millis: millis.unsigned_abs(),
             jpeg: jpeg.into(),
         });
-    }
-}
-
-async fn until(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
     }
 }
 

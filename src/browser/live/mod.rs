@@ -2,6 +2,7 @@
 
 mod cast;
 mod governor;
+mod pace;
 mod viewer;
 
 use super::cdp::Frame;
@@ -10,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 pub(super) use cast::run as cast;
 pub(super) use viewer::view;
@@ -98,5 +99,13 @@ impl Looker {
 impl Drop for Looker {
     fn drop(&mut self) {
         self.0.lookers.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+/// Until then; for ever when there is no such time.
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }

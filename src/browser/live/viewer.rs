@@ -5,8 +5,9 @@ use super::super::driver::Driver;
 use super::super::hands::{Ask, Deed};
 use super::super::picker::Picker;
 use super::super::tab::{Pointer, Tab};
-use super::{Live, Looker, Shown};
-use crate::driver::{LiveCommand, LiveEvent};
+use super::pace::Pace;
+use super::{Live, Looker, Shown, until};
+use crate::driver::{ControlState, LiveCommand, LiveEvent};
 use axum::extract::ws::{Message, WebSocket};
 use bytes::Bytes;
 use futures::stream::{SplitSink, SplitStream};
@@ -31,6 +32,11 @@ const PING: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(30);
 /// A socket that takes nothing for this long is given up.
 const SEND_LIMIT: Duration = Duration::from_secs(20);
+
+/// How often a page may tell a new title or address.
+const PAGES: Duration = Duration::from_millis(100);
+/// How often it is told that the idle time begins again.
+const CONTROLS: Duration = Duration::from_secs(1);
 
 /// What the reader tells the writer.
 enum Told {
@@ -165,6 +171,10 @@ struct Writer {
     ahead: VecDeque<u32>,
     draws: bool,
     last_sent: Instant,
+    pages: Pace,
+    controls: Pace,
+    /// What was told last of who has the hands.
+    told: Option<ControlState>,
 }
 
 /// What of the shown tab is watched.
@@ -190,7 +200,8 @@ impl Watched {
 impl Writer {
     fn new(sink: SplitSink<WebSocket, Message>, driver: Arc<Driver>) -> Self {
         let looker = Some(Looker::new(&driver.live));
-        Self { sink, driver, looker, ahead: VecDeque::new(), draws: false, last_sent: Instant::now() }
+        let (pages, controls) = (Pace::new(PAGES), Pace::new(CONTROLS));
+        Self { sink, driver, looker, ahead: VecDeque::new(), draws: false, last_sent: Instant::now(), pages, controls, told: None }
     }
 
     async fn run(mut self, mut backs: mpsc::Receiver<LiveEvent>, mut told: mpsc::Receiver<Told>) {
@@ -222,9 +233,10 @@ impl Writer {
                     None => return,
                 },
                 _ = control.changed() => {
-                    let control = control.borrow_and_update().clone();
-                    self.tell(&LiveEvent::Control { control }).await
+                    control.borrow_and_update();
+                    self.control().await
                 }
+                () = until(self.controls.due()) => self.control().await,
                 _ = active.changed() => {
                     watched = active.borrow_and_update().as_deref().map(Watched::of);
                     version.mark_changed();
@@ -235,9 +247,9 @@ impl Writer {
                 picker = newest(picker) => self.tell(&LiveEvent::Picker { picker: picker.map(|picker| picker.info) }).await,
                 _ = version.changed() => {
                     version.borrow_and_update();
-                    let page = driver.tabs.active_tab().map(|tab| tab.page()).unwrap_or_default();
-                    self.tell(&LiveEvent::Page { page, tabs: driver.tabs.list() }).await
+                    self.page().await
                 }
+                () = until(self.pages.due()) => self.page().await,
                 told = told.recv() => match told {
                     Some(Told::Drawn(sequence)) => {
                         self.draws = true;
@@ -287,6 +299,30 @@ impl Writer {
                 return;
             }
         }
+    }
+
+    /// Tells who has the hands when that changes; that the idle time begins again, as it does with every key, now and then.
+    async fn control(&mut self) -> bool {
+        let control = self.driver.control.state.borrow().clone();
+        let now = Instant::now();
+        let same = self.told.as_ref().is_some_and(|told| *told == ControlState { idle_until: told.idle_until, ..control.clone() });
+        if same && !self.controls.news(now) {
+            return true;
+        }
+        self.controls.tell(now);
+        self.told = Some(control.clone());
+        self.tell(&LiveEvent::Control { control }).await
+    }
+
+    /// Tells the page and the tabs.
+    async fn page(&mut self) -> bool {
+        if !self.pages.news(Instant::now()) {
+            return true;
+        }
+        let tabs = &self.driver.tabs;
+        let page = tabs.active_tab().map(|tab| tab.page()).unwrap_or_default();
+        let event = LiveEvent::Page { page, tabs: tabs.list() };
+        self.tell(&event).await
     }
 
     fn room(&self) -> bool {

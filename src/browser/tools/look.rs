@@ -8,8 +8,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 const QUALITY: i32 = 80;
-/// The tallest picture of a whole page, in CSS pixels.
+/// The widest and the tallest picture of a whole page, in CSS pixels, and the most pixels of one.
+const WIDEST: f64 = 5_000.0;
 const TALLEST: f64 = 10_000.0;
+const MOST: f64 = 25_600_000.0;
 
 #[derive(Deserialize)]
 struct Captured {
@@ -46,14 +48,14 @@ pub(super) async fn screenshot(context: &Context, arguments: Screenshot) -> Done
     let mut params = json!({ "format": "jpeg", "quality": QUALITY });
     let (mut width, mut height) = (metrics.css_visual_viewport.client_width, metrics.css_visual_viewport.client_height);
     if arguments.full_page {
-        width = metrics.css_content_size.width.max(width);
-        height = metrics.css_content_size.height.max(height).min(TALLEST);
+        width = metrics.css_content_size.width.max(width).min(WIDEST);
+        height = metrics.css_content_size.height.max(height).min(TALLEST).min((MOST / width).floor());
         if let Some(params) = params.as_object_mut() {
             params.insert("captureBeyondViewport".to_owned(), true.into());
             params.insert("clip".to_owned(), json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 }));
         }
     }
-    let captured: Captured = context.call("Page.captureScreenshot", params).await?;
+    let captured: Captured = context.call_large("Page.captureScreenshot", params).await?;
     let (width, height) = (pixels(width).into(), pixels(height).into());
     let picture = Picture { mime: "image/jpeg".to_owned(), data: captured.data, width, height };
     Ok(Outcome { result: Value::Object(serde_json::Map::new()), image: Some(picture) })

@@ -111,6 +111,11 @@ impl Context {
         self.unless_dialog(self.tab.session.call(method, params)).await
     }
 
+    /// The same for what takes long on a large page: it may take as long as the action.
+    pub(super) async fn call_large<T: DeserializeOwned>(&self, method: &'static str, params: Value) -> Done<T> {
+        self.unless_dialog(self.tab.session.call_within(ACTION_LIMIT, method, params)).await
+    }
+
     /// Waits for the navigation that an action may have started.
     pub(super) async fn settle(&self) -> Done<()> {
         let mut load = self.tab.load.subscribe();
