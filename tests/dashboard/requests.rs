@@ -97,7 +97,10 @@ async fn the_feed_of_the_other_replica_tells_within_a_second() {
     let host = replica(up, 0);
     call(&host, &up.text("operatorToken"), "POST", &format!("/attention/{NAMESPACE}/{name}/reject"), &json!({})).await;
     read_until("Rejected").await;
-    assert!(!told.contains("<b>Look"), "the agent's markup is text");
+    let data = told.lines().filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data:")?.trim()).ok());
+    let rows: Vec<String> = data.filter_map(|data| data["html"].as_str().map(str::to_owned)).collect();
+    assert!(rows.iter().any(|row| row.contains("&lt;b&gt;Look")), "{rows:?}");
+    assert!(rows.iter().all(|row| !row.contains("<b>Look")), "the agent's markup is text: {rows:?}");
 }
 
 /// The events of a feed until it has told everything, as name and data.
