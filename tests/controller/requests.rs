@@ -167,6 +167,29 @@ async fn who_is_gone_decides_how_the_grace_ends() {
     running.end().await;
 }
 
+/// As where there is no grace at all: a call that is lost is the end of its request.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_grace_whoever_goes_is_gone() {
+    let world = World::new("nograce").await;
+    let running = world.start(&["--reattachGrace", "0"]);
+    process(&world, "gw-lives", 600).await;
+    process(&world, "gw-dies", 2).await;
+    for (name, gateway) in [("client", "gw-lives"), ("lost", "gw-dies")] {
+        world.request(name, None, |spec| spec.waiter = Waiter::Required).await;
+        world.opened(name).await;
+        attach(&world, name, gateway, json!([{"call": "c1", "gateway": gateway}])).await;
+    }
+    world.request_when("client", "attached", |request| attached(request).as_deref() == Some("Waiting")).await;
+    detach(&world, "client", "gw-lives").await;
+    for (name, reason, message) in
+        [("client", "ClientGone", messages::CLIENT_GONE), ("lost", "ServerRestarted", messages::SERVER_RESTARTED)]
+    {
+        let status = world.settled(name).await;
+        assert_eq!((settled_reason(&status).as_str(), status.message.as_deref()), (reason, Some(message)), "{name}");
+    }
+    running.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn history_ends_after_its_time_and_a_settled_request_is_never_written() {
     let world = World::new("history").await;
