@@ -20,6 +20,8 @@ for (const field of [day, size]) field.addEventListener("change", () => say(fiel
 scan.addEventListener("change", async () => say(scan.files[0].name + " " + await scan.files[0].text()));
 code.addEventListener("paste", (event) => {{ const text = event.clipboardData.getData("text/plain");
   event.preventDefault(); code.value = text[0]; rest.value = text.slice(1); say("code " + code.value + rest.value); }});
+addEventListener("wheel", (event) => say("wheel " + Math.sign(event.deltaX) + " " + Math.sign(event.deltaY)));
+for (const kind of ["keydown", "keyup"]) addEventListener(kind, (event) => {{ if (event.key === "Shift" && !event.repeat) say(kind + " Shift"); }});
 say("{name}");
 </script>"""
 SIZE = {"width": 1280, "height": 800}
@@ -110,6 +112,32 @@ def test_pickers_files_pastes_and_buttons(world, agents, people, site):
     assert operator.problems == []
     operator.answer("Resolve", "Filled in.")
     assert call.result(15)["message"] == "Filled in."
+
+
+def test_the_wheel_turns_and_no_key_stays_down(world, agents, people, site):
+    agent, operator = agents(), people()
+    session = agent.session(f"{site.url}/hands")
+    call = agent.ask(session, "Please have a look.")
+    operator.open(world.open_request(session)["metadata"]["name"])
+    operator.take_over()
+    page = operator.page
+    told = lambda what: eventually(lambda: what in site.said, f"{what!r} at the page, not {site.said}", 15)
+
+    page.mouse.move(*operator.point({"x": 640, "y": 400}, SIZE))
+    page.mouse.wheel(0, 240)
+    told("wheel 0 1")
+    page.mouse.wheel(0, -240)
+    told("wheel 0 -1")
+    # A key that is down when the person goes elsewhere would stay down for good.
+    operator.click({"x": 180, "y": 220}, SIZE)
+    page.keyboard.down("Shift")
+    told("keydown Shift")
+    assert "keyup Shift" not in site.said
+    page.evaluate("dispatchEvent(new Event('blur'))")
+    told("keyup Shift")
+    assert operator.problems == []
+    operator.answer("Resolve", "Seen.")
+    assert call.result(15)["message"] == "Seen."
 
 
 def test_who_only_watches_sees_what_is_asked_and_answers_nothing(world, agents, people, site):
