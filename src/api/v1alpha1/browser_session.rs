@@ -102,10 +102,10 @@ pub struct BrowserSessionSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub service_account_name: Option<String>,
-    /// What the browser may keep.
+    /// What the browser is meant to keep. Every download is refused, whatever stands here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub downloads: Option<Downloads>,
-    /// What the browser may reach.
+    /// What the browser is meant to reach. What it can reach is for the installation's NetworkPolicy alone, the same for every session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<Network>,
     /// Ends the session. Set once.
