@@ -193,9 +193,9 @@ mod tests {
             }
         });
         let session = cdp.session("S");
-        assert_eq!(session.call::<Value>("Page.a", json!({})).await, Ok(json!({ "there": true })));
-        let refused = CdpError::Refused { method: "Page.b", message: "No such entry".to_owned() };
-        assert_eq!(session.call::<Value>("Page.b", json!({})).await, Err(refused));
+        assert_eq!(session.call::<Value>("Page.enable", json!({})).await, Ok(json!({ "there": true })));
+        let refused = CdpError::Refused { method: "Page.navigateToHistoryEntry", message: "No such entry".to_owned() };
+        assert_eq!(session.call::<Value>("Page.navigateToHistoryEntry", json!({})).await, Err(refused));
         chromium.join().unwrap();
     }
 
