@@ -28,11 +28,13 @@ pub(super) struct Limits {
     pub head: Duration,
     /// A peer that acknowledges nothing for this long is gone.
     pub gone: Duration,
+    /// Once the last call of before a stop has its answer, its client gets this long for what the answer makes it ask.
+    pub after: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { head: Duration::from_secs(75), gone: Duration::from_mins(1) }
+        Self { head: Duration::from_secs(75), gone: Duration::from_mins(1), after: Duration::from_secs(2) }
     }
 }
 
@@ -43,19 +45,39 @@ const STREAMS: u32 = 1024;
 /// What tells HTTP/2 from HTTP/1.1.
 const PREFACE: usize = 24;
 
-/// Serves until the token is cancelled, and then until the running calls have ended. Connections run among `tasks`.
+/// Serves until the token is cancelled, and then until the running calls have ended. Meanwhile others are still let in, for one
+/// call each: a client looks an answer up in the list of tools, which it may have to ask for, and who balances calls learns of a
+/// stop a moment late. Connections run among `tasks`.
 pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits, tasks: &Tasks, stop: CancellationToken) {
-    let connections = TaskTracker::new();
+    let (running, late, end) = (TaskTracker::new(), TaskTracker::new(), CancellationToken::new());
+    let serve = |stream, among: &TaskTracker, keep, stop: &CancellationToken| {
+        let connection = connection(stream, router.clone(), limits, tasks.clone(), keep, stop.clone());
+        tasks.spawn("a connection", among.track_future(connection));
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = accept(&listener, |stream| serve(stream, &running, true, &stop)) => {}
+    }
+    running.close();
+    let ending = async {
+        running.wait().await;
+        tokio::time::sleep(limits.after).await;
+    };
+    tokio::select! {
+        () = ending => {}
+        () = accept(&listener, |stream| serve(stream, &late, false, &end)) => {}
+    }
+    drop(listener);
+    end.cancel();
+    late.close();
+    late.wait().await;
+}
+
+/// Accepts without end.
+async fn accept(listener: &TcpListener, mut take: impl FnMut(TcpStream)) {
     loop {
-        let accepted = tokio::select! {
-            () = stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let connection = connection(stream, router.clone(), limits, tasks.clone(), stop.clone());
-                tasks.spawn("a connection", connections.track_future(connection));
-            }
+        match listener.accept().await {
+            Ok((stream, _)) => take(stream),
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) => {}
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -63,17 +85,16 @@ pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits,
             }
         }
     }
-    drop(listener);
-    connections.close();
-    connections.wait().await;
 }
 
-async fn connection(stream: TcpStream, router: Router, limits: Limits, tasks: Tasks, stop: CancellationToken) {
+/// Serves one connection until the peer closes it, or the token is cancelled and the running call has ended. Without `keep` it
+/// ends with its first call.
+async fn connection(stream: TcpStream, router: Router, limits: Limits, tasks: Tasks, keep: bool, stop: CancellationToken) {
     if let Err(error) = prepare(&stream, limits) {
         tracing::debug!(%error, "a connection could not be set up");
     }
     let mut builder = auto::Builder::new(tasks);
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head).keep_alive(keep);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(limits.gone / 3).keep_alive_timeout(limits.gone / 3);
     // WebSockets over HTTP/2 begin with it.
     builder.http2().max_concurrent_streams(STREAMS).enable_connect_protocol();
@@ -164,7 +185,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        let limits = Limits { head, ..Limits::default() };
+        let limits = Limits { head, after: Duration::from_millis(500), ..Limits::default() };
         let ended = stop.clone();
         let serving = tokio::spawn(async move { serve(listener, router, limits, &Tasks::default(), ended).await });
         (address, stop, serving)
@@ -195,8 +216,14 @@ mod tests {
         assert!(all_of(&mut stream).await.ends_with("done"));
     }
 
+    async fn ask(address: SocketAddr) -> String {
+        let mut stream = TcpStream::connect(address).await.expect("who comes late is let in");
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        all_of(&mut stream).await
+    }
+
     #[tokio::test]
-    async fn a_stop_lets_running_calls_end_and_takes_no_others() {
+    async fn a_stop_lets_running_calls_end() {
         let (address, stop, serving) = start(Duration::from_mins(1)).await;
         let mut running = TcpStream::connect(address).await.unwrap();
         running.write_all(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
@@ -205,9 +232,28 @@ mod tests {
         let mut first = [0; 12];
         idle.read_exact(&mut first).await.unwrap();
         stop.cancel();
-        assert!(all_of(&mut running).await.ends_with("done"));
         all_of(&mut idle).await;
+        assert!(all_of(&mut running).await.ends_with("done"));
         tokio::time::timeout(WITHIN, serving).await.expect("an end").unwrap();
+        assert!(TcpStream::connect(address).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn who_learns_of_a_stop_by_an_answer_can_still_ask_about_it() {
+        let (address, stop, serving) = start(Duration::from_mins(1)).await;
+        let mut running = TcpStream::connect(address).await.unwrap();
+        running.write_all(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        // Connections are taken in turn: once this one is answered, that one runs.
+        let mut idle = TcpStream::connect(address).await.unwrap();
+        idle.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        idle.read_exact(&mut [0; 12]).await.unwrap();
+        stop.cancel();
+        assert!(ask(address).await.ends_with("hello"), "while a call is running");
+        let mut silent = TcpStream::connect(address).await.expect("who says nothing is let in, but holds nothing up");
+        assert!(all_of(&mut running).await.ends_with("done"));
+        assert!(ask(address).await.ends_with("hello"), "after the last answer");
+        tokio::time::timeout(WITHIN, serving).await.expect("an end").unwrap();
+        all_of(&mut silent).await;
         assert!(TcpStream::connect(address).await.is_err());
     }
 

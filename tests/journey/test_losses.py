@@ -23,14 +23,21 @@ def whole(world):
 
 
 def held_by_first(world, agents, shop):
-    """An agent that waits at gateway 0: agent, call, name, pid of the gateway."""
+    """An agent that waits at gateway 0, in its client's first call, so that the list of tools is not known there yet: call, name,
+    pid of the gateway."""
     up = world.up
-    agent = agents(url=up["mcpURLs"][0])
-    session = agent.session(shop.visit().url)
-    call = agent.ask(session, "Please look.")
+    session = agents(url=up["mcpURLs"][0]).session(shop.visit().url)
+    call = agents(url=up["mcpURLs"][0]).ask(session, "Please look.")
     name = world.open_request(session)["metadata"]["name"]
     eventually(lambda: world.get("attn", name)["status"].get("attachments"), "the attachment", 10)
     return call, name, up["processes"]["gateway"][0]
+
+
+def told_to_ask_again(call, name):
+    """The last words of a gateway that was told to stop."""
+    answer = call.result(30)
+    assert (answer["status"], answer["request_id"]) == ("pending", name), answer
+    assert answer["message"].startswith("This server instance is stopping; the attention request is still open."), answer
 
 
 def resolve(world, name, message):
@@ -70,7 +77,7 @@ def test_a_killed_gateway_and_nobody_comes_back(world, agents, shop):
 def test_a_stopped_gateway_hands_its_calls_on(world, agents, shop):
     call, name, pid = held_by_first(world, agents, shop)
     world.signal(pid, signal.SIGTERM)
-    call.lost()
+    told_to_ask_again(call, name)
     again = agents(url=world.up["mcpURLs"][1]).start("get_attention_result", request_id=name)
     eventually(lambda: again.progress, "waiting at the other gateway", 10)
     resolve(world, name, "after the stop")
@@ -80,7 +87,7 @@ def test_a_stopped_gateway_hands_its_calls_on(world, agents, shop):
 def test_a_stopped_gateway_and_nobody_comes_back(world, agents, shop):
     call, name, pid = held_by_first(world, agents, shop)
     world.signal(pid, signal.SIGTERM)
-    call.lost()
+    told_to_ask_again(call, name)
     assert world.settled(name, 60)["status"]["phase"] == "Rejected"
     assert said(agents(url=world.up["mcpURLs"][1]).call("get_attention_result", request_id=name)) == ("rejected", messages.SHUT_DOWN)
 
