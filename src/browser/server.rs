@@ -10,6 +10,7 @@ use crate::driver::{
     RESIZE_PATH, ReleaseControl, RenewControl, ResizeViewport, SECRET_CERTIFICATE, SECRET_KEY, SECRET_TOKEN, STATE_PATH, TAKE_PATH,
     TOOLS_PATH, TakeControl, ToolReply,
 };
+use crate::runtime::json::Object;
 use axum::body::Bytes;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{DefaultBodyLimit, FromRef, Path, Request, State};
@@ -201,5 +202,6 @@ async fn watch(State(driver): State<Arc<Driver>>, State(stop): State<Cancellatio
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
-    serde_json::from_slice(body).map_err(|error| Refused::argument(format!("the body does not fit: {error}")))
+    let read: Result<Object<T>, _> = serde_json::from_slice(body);
+    read.map(|Object(body)| body).map_err(|error| Refused::argument(format!("the body does not fit: {error}")))
 }

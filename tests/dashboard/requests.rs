@@ -29,6 +29,52 @@ async fn the_first_answer_wins_and_the_second_is_told_whose_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_does_not_fit_decides_nothing() {
+    let up = up().await;
+    let (host, token) = (replica(up, 0), up.text("operatorToken"));
+    let name = ask(up, "Blue or green?", json!({})).await;
+    let path = |act: &str| format!("/attention/{NAMESPACE}/{name}/{act}");
+    let named = json!([NAMESPACE, name]);
+    for (to, body, says) in [
+        (path("resolve"), json!([]), "expected a JSON object"),
+        (path("resolve"), json!(null), "expected a JSON object"),
+        (path("reject"), json!(["hello"]), "expected a JSON object"),
+        (path("reject"), json!("hello"), "expected a JSON object"),
+        (path("resolve"), json!({"massage": "Blue."}), "unknown field `massage`"),
+        (path("resolve"), json!({"message": 1}), "invalid type: integer"),
+        (path("resolve"), json!({"expected": [1]}), "expected a JSON object"),
+        (path("resolve"), json!({"expected": {"evidence": "sha256:1"}}), "unknown field `evidence`"),
+        (path("extend"), json!([60]), "expected a JSON object"),
+        ("/attention/bulk".to_owned(), json!(["resolve", null, [named]]), "expected a JSON object"),
+        ("/attention/bulk".to_owned(), json!({"outcome": "resolve", "requests": [named]}), "expected a JSON object"),
+        ("/login-links".to_owned(), json!(["/"]), "expected a JSON object"),
+        (format!("/sessions/{NAMESPACE}/absent/close"), json!(["why"]), "expected a JSON object"),
+        (format!("/sessions/{NAMESPACE}/absent/resize"), json!([800, 600]), "expected a JSON object"),
+        (format!("/sessions/{NAMESPACE}/absent/resize"), json!({"width": 800, "height": 600, "depth": 1}), "unknown field `depth`"),
+        (format!("/sessions/{NAMESPACE}/absent/control/take"), json!([]), "expected a JSON object"),
+        (format!("/sessions/{NAMESPACE}/absent/control/release"), json!(["lease"]), "expected a JSON object"),
+    ] {
+        let reply = call(&host, &token, "POST", &to, &body).await;
+        assert_eq!((reply.status.is_client_error(), reply.code().as_str()), (true, "INVALID"), "{to} {body}: {}", reply.text);
+        assert!(reply.json()["detail"].as_str().unwrap().contains(says), "{to} {body}: {}", reply.text);
+    }
+    let spec = kubectl(up, "admin", &["get", "attn", &name, "-o", "jsonpath={.spec.resolution}{.spec.claim}{.spec.extend}"]);
+    assert_eq!(spec, "", "nothing was stored");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_method_is_told_which_ones_there_are() {
+    let up = up().await;
+    let (host, token) = (replica(up, 0), up.text("operatorToken"));
+    for (method, path, allowed) in [("DELETE", "/attention", "GET,HEAD"), ("PUT", "/attention/bulk", "POST")] {
+        let reply = call(&host, &token, method, path, &json!({})).await;
+        assert_eq!((reply.status, reply.code().as_str()), (StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED"), "{}", reply.text);
+        assert_eq!(reply.headers["allow"], allowed);
+        assert!(reply.json()["detail"].as_str().unwrap().contains(method), "{}", reply.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_page_of_another_site_answers_nothing() {
     let up = up().await;
     let host = replica(up, 0);

@@ -8,6 +8,7 @@ use super::super::tab::{Pointer, Tab};
 use super::pace::Pace;
 use super::{Live, Looker, Shown, until};
 use crate::driver::{ControlState, LiveCommand, LiveEvent};
+use crate::runtime::json::Object;
 use axum::extract::ws::{Message, WebSocket};
 use bytes::Bytes;
 use futures::stream::{SplitSink, SplitStream};
@@ -105,7 +106,7 @@ async fn read(mut stream: SplitStream<WebSocket>, driver: &Driver, quoted: &mut 
             }
             Message::Ping(_) | Message::Pong(_) => continue,
         };
-        let Ok(command) = serde_json::from_str::<LiveCommand>(&text) else {
+        let Ok(Object(command)) = serde_json::from_str::<Object<LiveCommand>>(&text) else {
             refuse("BAD_MESSAGE", "the message is not one of the live view's");
             continue;
         };

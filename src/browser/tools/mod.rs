@@ -17,6 +17,7 @@ use super::tab::Tab;
 use super::tabs::Tabs;
 use crate::domain::tools::{self, Class};
 use crate::driver::{DialogInfo, DriverErrorCode, Picture, ToolReply};
+use crate::runtime::json::Object;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -257,9 +258,14 @@ fn waits(dialog: &DialogInfo) -> Refused {
 /// The error names the field that is wrong and shows no value.
 fn arguments<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
     let body: &[u8] = if body.iter().all(u8::is_ascii_whitespace) { b"{}" } else { body };
-    serde_json::from_slice(body).map_err(|error| {
+    let read: Result<Object<T>, _> = serde_json::from_slice(body);
+    read.map(|Object(arguments)| arguments).map_err(|error| {
         let text = error.to_string();
-        let what = if text.contains("field") { text } else { format!("an argument has the wrong type at column {}", error.column()) };
+        let what = if text.contains("field") || text.contains("expected a JSON object") {
+            text
+        } else {
+            format!("an argument has the wrong type at column {}", error.column())
+        };
         Refused::argument(what)
     })
 }

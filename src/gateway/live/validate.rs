@@ -2,6 +2,7 @@
 
 use crate::driver::input::{self, MOST_EVENTS};
 use crate::driver::{LiveCommand, MAX_COMMAND_BYTES};
+use crate::runtime::json::Object;
 use serde::Deserialize;
 
 /// The longest text that answers a dialog, in characters.
@@ -44,8 +45,10 @@ pub(super) fn read(text: &str) -> Result<Heard, Refusal> {
     if text.len() > MAX_COMMAND_BYTES {
         return Err(Refusal("it is too long"));
     }
-    let Ok(command) = serde_json::from_str::<LiveCommand>(text) else {
-        let Ok(Own::Hold { lease }) = serde_json::from_str(text) else { return Err(Refusal("it is not one of the known messages")) };
+    let Ok(Object(command)) = serde_json::from_str::<Object<LiveCommand>>(text) else {
+        let Ok(Object(Own::Hold { lease })) = serde_json::from_str(text) else {
+            return Err(Refusal("it is not one of the known messages"));
+        };
         return id(&lease).map(|()| Heard::Hold { lease });
     };
     match &command {
@@ -152,6 +155,8 @@ mod tests {
         for text in [
             String::new(),
             "[]".into(),
+            r#"["hold","l"]"#.into(),
+            r#"["drawn",1]"#.into(),
             r#"{"type":"evaluate","script":"1"}"#.into(),
             r#"{"type":"drawn","sequence":-1}"#.into(),
             r#"{"type":"drawn","sequence":1,"more":1}"#.into(),

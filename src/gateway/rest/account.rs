@@ -3,6 +3,7 @@
 use super::{Caller, Means, Problem};
 use crate::gateway::dashboard::{Site, links, origin};
 use crate::runtime::clock;
+use crate::runtime::json::Object;
 use axum::Json;
 use axum::extract::State;
 use http::{HeaderMap, StatusCode};
@@ -43,8 +44,8 @@ pub(super) async fn login_link(
     if caller.means != Means::Token {
         return Err(Problem::forbidden("a link is made with a bearer token, not with a cookie"));
     }
-    let asked: Asked = if body.is_empty() {
-        Asked::default()
+    let Object(asked): Object<Asked> = if body.is_empty() {
+        Object::default()
     } else {
         serde_json::from_slice(&body).map_err(|error| Problem::invalid(format!("the body: {error}")))?
     };

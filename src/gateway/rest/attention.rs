@@ -8,6 +8,7 @@ use crate::gateway::dashboard::{Site, rights};
 use crate::gateway::decisions::{self, Action, Answer};
 use crate::gateway::is_name;
 use crate::gateway::live::control;
+use crate::runtime::json::Object;
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Query, State};
@@ -61,7 +62,22 @@ pub(super) struct Body {
     answer: Option<String>,
     summary: Option<String>,
     note: Option<String>,
-    expected: Option<Expected>,
+    expected: Option<Object<Seen>>,
+}
+
+/// What the person had before their eyes, as the API's [`Expected`].
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct Seen {
+    generation: Option<i64>,
+    execution_state_version: Option<i64>,
+    evidence_digest: Option<String>,
+}
+
+impl From<Seen> for Expected {
+    fn from(Seen { generation, execution_state_version, evidence_digest }: Seen) -> Self {
+        Self { generation, execution_state_version, evidence_digest }
+    }
 }
 
 /// `POST /attention/{namespace}/{name}/resolve`.
@@ -69,7 +85,7 @@ pub(super) async fn resolve(
     state: State<Site>,
     caller: Caller,
     path: Path<(String, String)>,
-    body: Result<Json<Body>, JsonRejection>,
+    body: Result<Json<Object<Body>>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
     answer(state, caller, path, body, ResolutionOutcome::Resolved).await
 }
@@ -79,7 +95,7 @@ pub(super) async fn reject(
     state: State<Site>,
     caller: Caller,
     path: Path<(String, String)>,
-    body: Result<Json<Body>, JsonRejection>,
+    body: Result<Json<Object<Body>>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
     answer(state, caller, path, body, ResolutionOutcome::Rejected).await
 }
@@ -88,10 +104,10 @@ async fn answer(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
-    body: Result<Json<Body>, JsonRejection>,
+    body: Result<Json<Object<Body>>, JsonRejection>,
     outcome: ResolutionOutcome,
 ) -> Result<Json<Value>, Problem> {
-    let Json(body) = body?;
+    let Json(Object(body)) = body?;
     let stored = decide(&site, &caller, &namespace, &name, outcome, &body).await?;
     Ok(Json(shown(&Request::of(&stored), &stored)))
 }
@@ -118,9 +134,9 @@ pub(super) async fn extend(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
-    body: Result<Json<More>, JsonRejection>,
+    body: Result<Json<Object<More>>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
-    let Json(body) = body?;
+    let Json(Object(body)) = body?;
     let stored = decisions::act(&site.gateway, &caller.who, via(&caller), &namespace, &name, &Action::Extend(body.seconds)).await?;
     Ok(Json(shown(&Request::of(&stored), &stored)))
 }
@@ -132,7 +148,7 @@ pub(super) struct Bulk {
     outcome: BulkOutcome,
     #[serde(default)]
     message: Option<String>,
-    requests: Vec<Named>,
+    requests: Vec<Object<Named>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -164,10 +180,10 @@ struct Done {
 pub(super) async fn bulk(
     State(site): State<Site>,
     caller: Caller,
-    body: Result<Json<Bulk>, JsonRejection>,
+    body: Result<Json<Object<Bulk>>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
     use futures::StreamExt as _;
-    let Json(bulk) = body?;
+    let Json(Object(bulk)) = body?;
     if bulk.requests.is_empty() || bulk.requests.len() > BULK {
         return Err(Problem::invalid(format!("requests: name 1 to {BULK}, not {}", bulk.requests.len())));
     }
@@ -177,7 +193,7 @@ pub(super) async fn bulk(
     };
     let body = Body { message: bulk.message, ..Body::default() };
     let results: Vec<Done> = futures::stream::iter(bulk.requests)
-        .map(|Named { namespace, name }| {
+        .map(|Object(Named { namespace, name })| {
             let (site, caller, body) = (&site, &caller, &body);
             async move {
                 let failed = decide(site, caller, &namespace, &name, outcome, body).await.err();
@@ -233,7 +249,7 @@ fn fill(ask: Option<&Ask>, outcome: ResolutionOutcome, body: &Body) -> Answer {
         summary: body.summary.clone().or_else(|| message.clone().filter(|_| asks_summary).map(|text| text.chars().take(2000).collect())),
         note: body.note.clone(),
         message,
-        expected: body.expected.clone(),
+        expected: body.expected.clone().map(|Object(seen)| seen.into()),
     }
 }
 

@@ -15,6 +15,7 @@ use super::dashboard::Site;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
+use http::{Method, StatusCode};
 
 /// The largest body: a message of 4000 characters, or 256 requests at once.
 const LARGEST: usize = 64 * 1024;
@@ -40,5 +41,12 @@ pub fn router() -> Router<Site> {
         .route("/sessions/{namespace}/{name}/control/extend", post(sessions::extend))
         .route("/sessions/{namespace}/{name}/control/release", post(sessions::release))
         .fallback(|| async { Problem::not_found("there is no such call") })
+        .method_not_allowed_fallback(|method: Method| async move {
+            Problem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "METHOD_NOT_ALLOWED",
+                format!("this call does not take {method}; the header Allow says what it takes"),
+            )
+        })
         .layer(DefaultBodyLimit::max(LARGEST))
 }

@@ -8,6 +8,7 @@ use crate::gateway::dashboard::{Site, model, origin, rights};
 use crate::gateway::live::{control, ticket};
 use crate::gateway::sessions;
 use crate::runtime::clock;
+use crate::runtime::json::Object;
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
@@ -48,9 +49,9 @@ pub(super) async fn close(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
-    body: Result<Json<Closing>, JsonRejection>,
+    body: Result<Json<Object<Closing>>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
-    let Json(body) = body?;
+    let Json(Object(body)) = body?;
     let session = rights::session(&site, &namespace, &name)?;
     if !may_close(&site, &caller.who, &session).await? {
         return Err(Problem::forbidden(format!(
@@ -80,14 +81,23 @@ pub async fn may_close(site: &Site, who: &Principal, session: &BrowserSession) -
         || site.gateway.auth.may(who, "delete", "browsersessions", &namespace, Some(&name)).await?)
 }
 
+/// The wanted viewport, in CSS pixels.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Size {
+    width: i32,
+    height: i32,
+}
+
 /// `POST /sessions/{namespace}/{name}/resize`: the agent's real viewport. Needs no open request.
 pub(super) async fn resize(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
-    body: Result<Json<ResizeViewport>, JsonRejection>,
+    body: Result<Json<Object<Size>>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
-    let Json(size) = body?;
+    let Json(Object(Size { width, height })) = body?;
+    let size = ResizeViewport { width, height };
     let session = rights::session(&site, &namespace, &name)?;
     if !control::may_change(&site, &caller.who, &session).await? {
         return Err(Problem::forbidden(format!("{} may not resize this browser", caller.who.username)));
@@ -132,9 +142,9 @@ pub(super) async fn take(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
-    body: Result<Json<Taking>, JsonRejection>,
+    body: Result<Json<Object<Taking>>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
-    let Json(body) = body?;
+    let Json(Object(body)) = body?;
     let session = rights::session(&site, &namespace, &name)?;
     let grant = control::take(&site, &caller, &session, body.request.as_deref()).await?;
     Ok(Json(json!(grant)))
@@ -152,9 +162,9 @@ pub(super) async fn extend(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
-    body: Result<Json<Lease>, JsonRejection>,
+    body: Result<Json<Object<Lease>>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
-    let Json(body) = body?;
+    let Json(Object(body)) = body?;
     let session = rights::session(&site, &namespace, &name)?;
     let driver = control::holder_only(&site, &caller.who, &session).await?;
     let grant = driver.renew(&RenewControl { lease: body.lease, extend: true }).await?;
@@ -166,9 +176,9 @@ pub(super) async fn release(
     State(site): State<Site>,
     caller: Caller,
     Path((namespace, name)): Path<(String, String)>,
-    body: Result<Json<Lease>, JsonRejection>,
+    body: Result<Json<Object<Lease>>, JsonRejection>,
 ) -> Result<Json<Value>, Problem> {
-    let Json(body) = body?;
+    let Json(Object(body)) = body?;
     let session = rights::session(&site, &namespace, &name)?;
     let state = control::release(&site, &caller.who, &session, body.lease).await?;
     Ok(Json(json!(state)))
