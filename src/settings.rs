@@ -202,8 +202,8 @@ pub fn check(setting: &Setting, value: &str) -> Result<String, String> {
     match setting.kind {
         Kind::Seconds { min, or_zero } => match seconds(value) {
             Ok(n) if n >= min || (or_zero && n == 0) => Ok(value.to_owned()),
-            Ok(_) => wrong(format!("must be at least {min}s{}", if or_zero { ", or 0" } else { "" })),
-            Err(why) => Err(format!("{}: {why}", setting.key)),
+            Err(why) if value.strip_prefix('-').is_none_or(|less| seconds(less).is_err()) => Err(format!("{}: {why}", setting.key)),
+            _ => wrong(format!("must be at least {min}s{}", if or_zero { ", or 0" } else { "" })),
         },
         Kind::Count => match value.parse::<u32>() {
             Ok(n) if n >= 1 => Ok(value.to_owned()),

@@ -39,16 +39,16 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "URL")]
     pub public_url: Option<String>,
     /// The longest that a request waits
-    #[arg(long = "attentionTimeout", value_name = "DURATION", default_value = "6h", value_parser = setting("attentionTimeout"))]
+    #[arg(long = "attentionTimeout", value_name = "DURATION", default_value = "6h", allow_hyphen_values = true, value_parser = setting("attentionTimeout"))]
     attention_timeout: Seconds,
     /// A shorter wait is raised to this; 0: no floor
-    #[arg(long = "minAttentionWait", value_name = "DURATION", default_value = "30m", value_parser = setting("minAttentionWait"))]
+    #[arg(long = "minAttentionWait", value_name = "DURATION", default_value = "30m", allow_hyphen_values = true, value_parser = setting("minAttentionWait"))]
     min_attention_wait: Seconds,
     /// How long a request outlives its caller's connection; 0: not at all
-    #[arg(long = "reattachGrace", value_name = "DURATION", default_value = "5m", value_parser = setting("reattachGrace"))]
+    #[arg(long = "reattachGrace", value_name = "DURATION", default_value = "5m", allow_hyphen_values = true, value_parser = setting("reattachGrace"))]
     reattach_grace: Seconds,
     /// How long a call without a progress token is held before it answers pending; 0: as long as it takes
-    #[arg(long = "holdWithoutProgress", value_name = "DURATION", default_value = "50s", value_parser = setting("holdWithoutProgress"))]
+    #[arg(long = "holdWithoutProgress", value_name = "DURATION", default_value = "50s", allow_hyphen_values = true, value_parser = setting("holdWithoutProgress"))]
     hold_without_progress: Seconds,
     /// Whether agents are told to hand CAPTCHAs over: attention (default) or off
     #[arg(long, value_parser = ["attention", "off"])]
@@ -57,13 +57,13 @@ pub struct GatewayArgs {
     #[arg(long, num_args = 0..=1, default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
     admin: bool,
     /// Control is handed back after this long without input
-    #[arg(long = "idleRelease", value_name = "DURATION", default_value = "10m", value_parser = setting("idleRelease"))]
+    #[arg(long = "idleRelease", value_name = "DURATION", default_value = "10m", allow_hyphen_values = true, value_parser = setting("idleRelease"))]
     idle_release: Seconds,
     /// A driver's connection may be away for this long
-    #[arg(long = "reconnect", value_name = "DURATION", default_value = "30s", value_parser = setting("reconnect"))]
+    #[arg(long = "reconnect", value_name = "DURATION", default_value = "30s", allow_hyphen_values = true, value_parser = setting("reconnect"))]
     reconnect: Seconds,
     /// The longest that one person drives
-    #[arg(long = "ceiling", value_name = "DURATION", default_value = "1h", value_parser = setting("ceiling"))]
+    #[arg(long = "ceiling", value_name = "DURATION", default_value = "1h", allow_hyphen_values = true, value_parser = setting("ceiling"))]
     ceiling: Seconds,
     /// The browser of a session that names none
     #[arg(long, default_value = "Chromium", value_parser = ["Chromium", "HeadlessShell"])]
@@ -310,6 +310,9 @@ mod tests {
         for (flags, part) in [
             (&["--attentionTimeout", "0"][..], "attention.timeoutSeconds: must be at least 1s"),
             (&["--attentionTimeout", "soon"], "attention.timeoutSeconds"),
+            (&["--attentionTimeout", "-1"], "--attentionTimeout <DURATION>': attention.timeoutSeconds: must be at least 1s, not \"-1\""),
+            (&["--minAttentionWait", "-1h"], "attention.minWaitSeconds: must be at least 1s, or 0, not \"-1h\""),
+            (&["--reattachGrace", "-x"], "attention.reattachGraceSeconds: must be seconds or a duration"),
             (&["--idleRelease", "0"], "live.idleReleaseSeconds: must be at least 1s"),
             (&["--attentionTimout", "6h"], "--attentionTimeout"),
             (&["--captcha", "maybe"], "attention, off"),

@@ -19,8 +19,12 @@ pub const READY_WITHIN: Duration = Duration::from_secs(90);
 
 /// A session of this caller, whatever its state. Another's is not told apart from none.
 pub async fn find(gateway: &Gateway, who: &Principal, id: &str) -> Result<Arc<BrowserSession>, Failure> {
-    let unknown =
-        || Failure::new("SESSION_NOT_FOUND", format!("there is no session {:?} of yours: create one with create_session", short(id)));
+    let unknown = || {
+        Failure::new(
+            "SESSION_NOT_FOUND",
+            format!("session_id: there is no session {:?} of yours: create one with create_session", short(id)),
+        )
+    };
     if !super::is_name(id) {
         return Err(unknown());
     }
@@ -120,7 +124,8 @@ pub fn ended(session: &BrowserSession) -> Option<Failure> {
         _ => return None,
     };
     let why = session.status.as_ref().and_then(|status| status.message.clone()).map(|why| format!(" ({why})")).unwrap_or_default();
-    let mut failure = Failure::new("SESSION_CLOSED", format!("session {name} {how}{why}: create a new one with create_session"));
+    let mut failure =
+        Failure::new("SESSION_CLOSED", format!("session_id: session {name} {how}{why}: create a new one with create_session"));
     let phase = phase.filter(|phase| !matches!(phase, SessionPhase::Pending | SessionPhase::Ready)).unwrap_or(SessionPhase::Closed);
     failure.more.insert("phase".to_owned(), json!(phase.as_str()));
     Some(failure)

@@ -38,10 +38,13 @@ impl Readiness {
 /// Serves until the token is cancelled.
 ///
 /// # Errors
-/// When the address can't be bound; the error names it.
+/// When the address can't be bound; the error names the flag of it.
 pub async fn serve(address: SocketAddr, metrics: Metrics, readiness: Readiness, stop: CancellationToken) -> io::Result<()> {
-    let listener =
-        TcpListener::bind(address).await.map_err(|error| io::Error::new(error.kind(), format!("admin address {address}: {error}")))?;
+    let taken = |error: io::Error| {
+        let text = format!("--admin-listen {address}: {error}; choose another address, or end what listens there");
+        io::Error::new(error.kind(), text)
+    };
+    let listener = TcpListener::bind(address).await.map_err(taken)?;
     serve_on(listener, metrics, readiness, stop).await
 }
 

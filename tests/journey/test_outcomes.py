@@ -143,7 +143,7 @@ def test_bad_input_names_the_field_and_changes_nothing(world, agents, shop):
         ({"mode": "drive"}, "mode"),
         ({"max_wait_seconds": -1}, "max_wait_seconds"),
         ({"options": {"text": "x" * 33_000}}, "options"),
-        ({"session_id": "no-such-session"}, "no-such-session"),
+        ({"session_id": "no-such-session"}, "session_id"),
     ):
         wanted = {"session_id": session, "reason": "Please look.", **wrong}
         try:

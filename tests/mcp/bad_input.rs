@@ -21,9 +21,11 @@ async fn a_wrong_argument_is_named_and_nothing_is_created() {
         args
     };
     for (args, code, part) in [
-        (ask(json!({"session_id": "s-nope"})), "SESSION_NOT_FOUND", "s-nope"),
+        (ask(json!({"session_id": "s-nope"})), "SESSION_NOT_FOUND", "session_id: there is no session \"s-nope\" of yours"),
         (ask(json!({"session_id": "../../etc"})), "SESSION_NOT_FOUND", "etc"),
         (ask(json!({"session_id": foreign})), "SESSION_NOT_FOUND", "create_session"),
+        (ask(json!({"session_id": foreign})), "SESSION_NOT_FOUND", "session_id: "),
+        (ask(json!({"session_id": closed})), "SESSION_CLOSED", &format!("session_id: session {closed} is closed")),
         (ask(json!({"session_id": closed})), "SESSION_CLOSED", "create a new one"),
         (json!({"reason": "r"}), "INVALID_ARGUMENT", "session_id"),
         (json!({"session_id": session}), "INVALID_ARGUMENT", "reason"),

@@ -38,6 +38,22 @@ async fn a_configuration_that_can_not_be_is_refused_with_the_flags_it_is_about()
 }
 
 #[tokio::test]
+async fn a_taken_admin_port_is_told_with_its_flag_by_both_roles() {
+    let plane = tokio::task::spawn_blocking(ControlPlane::shared).await.unwrap();
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for (role, flags) in [("gateway", &["--listen", "127.0.0.1:0"][..]), ("controller", &["--browser-image", "none"])] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_beckon"));
+        command.arg(role).args(flags).args(["--admin-listen", &taken]).env("KUBECONFIG", plane.kubeconfig()).kill_on_drop(true);
+        let done = tokio::time::timeout(Duration::from_secs(30), command.output()).await.expect("an end").unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        let begins = format!("beckon {role}: --admin-listen {taken}: Address already in use");
+        let line = said.lines().find(|line| line.starts_with(&begins)).unwrap_or_else(|| panic!("{role}: {said}"));
+        assert!(line.ends_with("; choose another address, or end what listens there"), "{line}");
+    }
+}
+
+#[tokio::test]
 async fn standard_input_and_output_serve_the_page_tools_and_send_attention_to_http() {
     let plane = tokio::task::spawn_blocking(ControlPlane::shared).await.unwrap();
     let namespace = plane.namespace("stdio").await;
