@@ -126,6 +126,21 @@ fn what_is_wrong_is_said_before_anything_is_started() {
         text(&refused.stderr),
         "error: --set: there is no setting \"attention.timeoutSecond\"; did you mean attention.timeoutSeconds?"
     );
+    for (wrong, says) in [
+        (
+            &["--set", "attention.minWaitSeconds=7h"][..],
+            "error: --minAttentionWait 25200s (attention.minWaitSeconds) is above --attentionTimeout 21600s (attention.timeoutSeconds): ",
+        ),
+        (
+            &["--set", "attention.captcha=attention", "--set", "dashboard.enabled=false"],
+            "error: --captcha attention (attention.captcha) needs the dashboard, but --admin is false (dashboard.enabled): ",
+        ),
+        (&["--namespace", "Not One"], "error: --namespace \"Not One\": must be a namespace"),
+    ] {
+        let refused = run(&[&["up", "--detach"], wrong].concat(), &dir);
+        let said = text(&refused.stderr);
+        assert!(!refused.status.success() && said.starts_with(says) && said.lines().count() == 1, "{said}");
+    }
     assert!(!dir.exists());
     let status = run(&["status"], &dir);
     assert!(!status.status.success() && text(&status.stdout).starts_with("not up"), "{}", text(&status.stdout));

@@ -87,6 +87,9 @@ pub async fn run(args: ControllerArgs) -> ExitCode {
 async fn serve(args: &ControllerArgs) -> Result<(), Failure> {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "controller".into());
     let settings = Settings::new(args, format!("{host}-{:08x}", rand::random::<u32>()))?;
+    if args.check {
+        return Ok(());
+    }
     let stop = shutdown::on_signal()?;
     let progress = WatchProgress::default();
     let client = client::connect(kube::Config::infer().await?, &progress)?;

@@ -73,6 +73,9 @@ pub struct ControllerArgs {
     /// Address of /livez, /readyz and /metrics
     #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:9402")]
     pub admin_listen: SocketAddr,
+    /// Only check the flags: what starts it asks before it starts anything else.
+    #[arg(long, hide = true)]
+    pub check: bool,
     /// For how long a leader leads without renewing
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = lease)]
     pub lease_duration: u64,

@@ -71,6 +71,9 @@ pub struct GatewayArgs {
     /// How MCP is served
     #[arg(long, default_value = "http", value_parser = ["http", "stdio"])]
     transport: String,
+    /// Only check the flags: what starts it asks before it starts anything else.
+    #[arg(long, hide = true)]
+    pub(super) check: bool,
 }
 
 /// A flag's value in seconds.

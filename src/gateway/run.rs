@@ -84,6 +84,9 @@ pub(super) enum RunError {
 /// Runs until it is told to stop.
 pub(super) async fn run(args: GatewayArgs) -> Result<(), RunError> {
     let settings = args.settings()?;
+    if args.check {
+        return Ok(());
+    }
     let stop = shutdown::on_signal()?;
     let progress = WatchProgress::default();
     let client = connect(&progress).await?;

@@ -4,7 +4,8 @@ use crate::failure::{Context as _, Failure, Result};
 use crate::files::repository;
 use crate::settings::{self, Role, Setting};
 use clap::Args;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Where an `up` keeps its state.
 #[derive(Args, Clone, Debug)]
@@ -99,6 +100,25 @@ impl UpArgs {
 }
 
 impl Plan {
+    /// Asks each role whether it would take its flags, before anything is started for it.
+    pub(super) fn agree(&self, beckon: &Path) -> Result<()> {
+        // The gateway first: it reads most of what can contradict itself, and names the keys.
+        for (role, of) in [("gateway", Role::Gateway), ("controller", Role::Controller)] {
+            let mut command = Command::new(beckon);
+            command.arg(role).arg("--check").args(self.flags(of));
+            if of == Role::Gateway {
+                command.arg(format!("--namespace={}", self.namespace));
+            }
+            let done = command.output().context(beckon.display())?;
+            if !done.status.success() {
+                let said = String::from_utf8_lossy(&done.stderr);
+                let line = said.lines().find_map(|line| line.strip_prefix(&format!("beckon {role}: ")).or(line.strip_prefix("error: ")));
+                return Err(Failure::new(line.unwrap_or(said.trim())));
+            }
+        }
+        Ok(())
+    }
+
     /// The flags of a role for what was set.
     pub fn flags(&self, role: Role) -> Vec<String> {
         self.set.iter().filter(|(setting, _)| setting.roles.contains(&role)).map(|(s, value)| format!("--{}={value}", s.flag)).collect()

@@ -26,9 +26,10 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Tokens of accounts are good for a day.
 const RENEW: Duration = Duration::from_hours(8);
 
-/// Does the long steps: the control plane, Chromium, Beckon.
+/// Does the long steps, Beckon, the control plane, Chromium, and checks what Beckon itself can tell.
 pub(super) fn prepare(plan: &Plan) -> Result<()> {
     refuse_foreign(&plan.dir)?;
+    plan.agree(&build_beckon()?)?;
     if plan.kubeconfig.is_none() {
         if Programs::find_or_build()?.has("node") {
             chromium::ensure()?;
@@ -36,7 +37,7 @@ pub(super) fn prepare(plan: &Plan) -> Result<()> {
     } else {
         Programs::for_existing_cluster()?;
     }
-    build_beckon().map(drop)
+    Ok(())
 }
 
 /// Builds `beckon` and says where it is. `$BECKON_BINARY` names one that was built already.
@@ -75,7 +76,7 @@ fn refuse_foreign(dir: &Path) -> Result<()> {
 pub(super) fn run(plan: &Plan) -> Result<()> {
     refuse_foreign(&plan.dir)?;
     private_dir(&plan.dir)?;
-    private_dir(&plan.dir.join("logs"))?;
+    begin_logs(&plan.dir.join("logs"))?;
     let supervisor = Identity::of(std::process::id().cast_signed()).context("our own process")?;
     State { supervisor, ready: false, processes: Vec::new() }.write(&plan.dir)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().context("the runtime")?;
@@ -95,6 +96,15 @@ pub(super) fn run(plan: &Plan) -> Result<()> {
         forget_all_but_logs(&plan.dir);
     }
     result
+}
+
+/// What an earlier run left would be taken for what this one says. `up.log` is begun by who writes it.
+fn begin_logs(logs: &Path) -> Result<()> {
+    private_dir(logs)?;
+    for old in std::fs::read_dir(logs).context(logs.display())?.flatten().filter(|entry| entry.file_name() != "up.log") {
+        std::fs::remove_file(old.path()).context(old.path().display())?;
+    }
+    Ok(())
 }
 
 fn serve(plan: &Plan, runtime: &Runtime, stop: &AtomicBool) -> Result<()> {
@@ -171,5 +181,23 @@ fn forget_all_but_logs(dir: &Path) {
     for entry in entries.flatten().filter(|entry| entry.file_name() != "logs" && !(tries_again && needed.contains(&entry.path()))) {
         let path = entry.path();
         drop(if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_begin_anew() {
+        let dir = std::env::temp_dir().join(format!("beckon-logs-{}", std::process::id()));
+        begin_logs(&dir).unwrap();
+        for name in ["up.log", "gateway-0.log"] {
+            std::fs::write(dir.join(name), "an error of the run before").unwrap();
+        }
+        begin_logs(&dir).unwrap();
+        let left: Vec<_> = std::fs::read_dir(&dir).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(left, ["up.log"]);
+        std::fs::remove_dir_all(dir).unwrap();
     }
 }
