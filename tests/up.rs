@@ -152,6 +152,9 @@ fn down_leaves_nothing_and_so_does_a_killed_up() {
     for killed in [false, true] {
         let started = run(&["up", "--detach"], &dir);
         assert!(started.status.success(), "{}", text(&started.stderr));
+        let told = text(&started.stdout);
+        assert!(told.ends_with(&format!("`cargo xtask down --dir {}` ends it.", dir.display())), "{told}");
+        assert!(told.contains(&format!("/bin/python demo/agent.py --dir {}\n", dir.display())), "{told}");
         let state = xtask::up::State::read(&dir).expect("a state").expect("a state");
         let processes: Vec<Identity> = state.processes.iter().map(|one| one.process).chain([state.supervisor]).collect();
         assert!(processes.len() >= 9 && processes.iter().all(|process| process.is_alive()));

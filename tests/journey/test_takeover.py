@@ -173,11 +173,15 @@ def test_an_answer_without_a_message_has_no_message(world, agents, people, shop)
     assert answer == {"status": "rejected", "resolved_by": "operator", "resolved_at": answer["resolved_at"], "request_id": name}
 
 
+def demo(world, visit):
+    """What the README tells a newcomer to run, in a shop of its own."""
+    words = [sys.executable, str(REPOSITORY / "demo" / "agent.py"), "--dir", str(world.dir), "--shop", visit.url]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
 def test_the_demo_agent_tells_its_story(world, people, shop):
-    """What the README tells a newcomer to run."""
     visit, operator = shop.visit(), people()
-    words = [sys.executable, str(REPOSITORY / "demo" / "agent.py"), "--url", world.up["mcpURL"], "--token", world.up["agentToken"], "--shop", visit.url]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = demo(world, visit)
     try:
         # The agent starts a process and a browser first.
         visit.layout("puzzle", "tiles", seconds=120)
@@ -192,6 +196,29 @@ def test_the_demo_agent_tells_its_story(world, people, shop):
     assert process.returncode == 0, said
     assert "was resolved by operator, who says: All yours." in said
     assert re.search(r"The order number is HT-[A-Z0-9]+-1", said), said
+
+
+@pytest.mark.parametrize(
+    "outcome, why",
+    [("Rejected", "my request was rejected"), ("Resolved", "the page has no button 'Pay', so what I asked for was not done")],
+)
+def test_the_demo_agent_says_why_it_stops(world, shop, outcome, why):
+    visit = shop.visit()
+    process = demo(world, visit)
+    try:
+        visit.layout("puzzle", "tiles", seconds=120)
+
+        def waiting():
+            mine = [item for item in world.requests() if item["spec"]["reason"].startswith("The shop shows a puzzle")]
+            return [item["metadata"]["name"] for item in mine if item.get("status", {}).get("phase") == "Pending"]
+
+        (name,) = eventually(waiting, "the demo's request", 30)
+        world.patch("operator", "attn", name, {"spec": {"resolution": {"outcome": outcome}}})
+        said, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 1, said
+    assert said.endswith(f"\nI stop here: {why}.\n") and "Traceback" not in said, said
 
 
 def test_options_come_out_token_for_token(world, agents, people, shop):

@@ -1,7 +1,7 @@
 //! `up --detach`: the same program again in a session of its own, and the wait until it is ready.
 
 use super::args::{Plan, UpArgs};
-use super::report;
+use super::report::{self, quoted};
 use super::state::State;
 use crate::failure::{Context as _, Failure, Result};
 use crate::files::private_dir;
@@ -46,7 +46,8 @@ pub(super) fn start(args: &UpArgs, plan: &Plan) -> Result<()> {
             drop(std::io::stderr().write_all(&text));
         }
         if State::read(&plan.dir)?.is_some_and(|state| state.ready && state.supervisor.pid == pid && plan.dir.join("up.json").is_file()) {
-            return report::print_next(&plan.dir, "`cargo xtask down` ends it.");
+            let down = args.dir.dir.as_ref().map_or_else(String::new, |dir| format!(" --dir {}", quoted(dir)));
+            return report::print_next(&plan.dir, &format!("`cargo xtask down{down}` ends it."));
         }
         if let Some(status) = child.try_wait().context("waiting")? {
             // Its last words were shown above, unless it could not say them.

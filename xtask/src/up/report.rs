@@ -4,11 +4,11 @@ use super::args::Plan;
 use super::stack::Stack;
 use super::worker::{Kind, Worker};
 use crate::failure::{Context as _, Result};
-use crate::files::write_private;
+use crate::files::{repository, write_private};
 use crate::http;
 use crate::progress::print;
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The ports that `up` itself serves.
 #[derive(Clone, Copy, Debug)]
@@ -85,13 +85,29 @@ Beckon is up.
     kubectl attention list --context operator",
         dashboard = text("dashboardURL"),
         mcp = text("mcpURL"),
-        env = dir.join("env").display(),
+        env = quoted(&dir.join("env")),
     ));
     if let Some(demo) = up.get("demoURL").and_then(Value::as_str) {
-        print(format!("\n  Demo        {demo}   (a shop with a puzzle, for an agent to get stuck in)\n    python demo/agent.py"));
+        print(format!("\n  Demo        {demo}   (a shop with a puzzle, for an agent to get stuck in)\n{}", demo_lines(dir)));
     }
     print(format!("\n  Scripts     {}\n  Logs        {}\n\n{how_to_end}", path.display(), dir.join("logs").display()));
     Ok(())
+}
+
+/// The lines that run the demo's agent, with a Python that has what it needs; from wherever this was called.
+fn demo_lines(dir: &Path) -> String {
+    let inside = std::env::current_dir().is_ok_and(|here| here == repository());
+    let root = |path: &str| if inside { PathBuf::from(path) } else { repository().join(path) };
+    let (venv, agent, needs) = (quoted(&root("target/demo")), quoted(&root("demo/agent.py")), quoted(&root("demo/requirements.txt")));
+    let other = if dir == repository().join("target/up") { String::new() } else { format!(" --dir {}", quoted(dir)) };
+    format!("    python3 -m venv {venv} && {venv}/bin/pip install -q -r {needs}\n    {venv}/bin/python {agent}{other}")
+}
+
+/// A path as a shell takes it.
+pub(super) fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+@%,:=".contains(c));
+    if plain { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// A one-time link that logs in as `operator`, made by a gateway.
@@ -107,5 +123,17 @@ fn login_link(up: &Value) -> std::result::Result<String, String> {
         Some(link) if link.starts_with('/') => Ok(format!("{dashboard}{link}")),
         Some(link) => Ok(link),
         None => Err(format!("the gateway says {}", answer.status)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_takes_the_paths_that_are_printed() {
+        for (path, shell) in [("/tmp/up-1", "/tmp/up-1"), ("/tmp/my up", "'/tmp/my up'"), ("/tmp/it's", r"'/tmp/it'\''s'")] {
+            assert_eq!(quoted(Path::new(path)), shell);
+        }
     }
 }
