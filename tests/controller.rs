@@ -12,6 +12,8 @@ mod support;
 mod canary;
 #[path = "controller/caps.rs"]
 mod caps;
+#[path = "controller/columns.rs"]
+mod columns;
 #[path = "controller/crowd.rs"]
 mod crowd;
 #[path = "controller/events.rs"]

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
     printcolumn(name = "Browser", type_ = "string", json_path = ".spec.browser"),
     printcolumn(name = "Owner", type_ = "string", json_path = ".spec.owner.username"),
     printcolumn(name = "Control", type_ = "string", json_path = ".status.control.holder"),
-    printcolumn(name = "Open", type_ = "string", json_path = ".status.openRequests[*]"),
+    printcolumn(name = "Open", type_ = "string", json_path = ".status.openRequests"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     printcolumn(name = "Page", type_ = "string", json_path = ".status.page.origin"),
     printcolumn(name = "Sandbox", type_ = "string", json_path = ".status.conditions[?(@.type=='Sandboxed')].reason", priority = 1),
