@@ -1,5 +1,6 @@
 //! The life of a request.
 
+use crate::support::ControlPlane;
 use crate::world::{World, now, request_phase, settled_reason};
 use beckon::api::v1alpha1::{Phase, Source, Waiter};
 use beckon::domain::messages;
@@ -53,7 +54,7 @@ async fn each_deadline_fires_within_a_second_and_never_early() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_times_out_in_its_own_words_and_an_extension_moves_the_deadline() {
+async fn an_extension_moves_the_deadline() {
     let world = World::new("extend").await;
     let running = world.start(&["--minAttentionWait", "0"]);
     world.request("a", None, |spec| spec.max_wait_seconds = Some(100)).await;
@@ -62,9 +63,25 @@ async fn a_run_times_out_in_its_own_words_and_an_extension_moves_the_deadline() 
     let moved = |request: &beckon::api::v1alpha1::AttentionRequest| request.status.as_ref().unwrap().deadline.as_ref().unwrap().0 > first;
     let request = world.request_when("a", "extended", moved).await;
     assert_eq!(request.status.unwrap().deadline.unwrap().0.duration_since(first), SignedDuration::from_secs(50));
-    world.request("run", None, |spec| (spec.source, spec.max_wait_seconds) = (Source::Run, Some(60))).await;
-    let status = world.opened("run").await.status.unwrap();
-    assert!(status.deadline.unwrap().0.duration_since(status.opened_at.unwrap().0) >= SignedDuration::from_secs(60));
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_times_out_in_its_own_words() {
+    let world = World::new("run").await;
+    let request = |spec: &mut beckon::api::v1alpha1::AttentionRequestSpec| (spec.source, spec.max_wait_seconds) = (Source::Run, Some(60));
+    world.request("run", None, request).await;
+    // It opened when another controller led, so that the minute that a run waits at least is nearly over.
+    let opened = (now() - SignedDuration::from_secs(57)).strftime("%FT%TZ").to_string();
+    let status = json!({"status": {"phase": "Pending", "openedAt": opened}});
+    let other = ControlPlane::shared().account("beckon-controller").await;
+    let api = Api::<beckon::api::v1alpha1::AttentionRequest>::namespaced(other, &world.namespace);
+    api.patch_status("run", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    let running = world.start(&[]);
+    let status = world.settled("run").await;
+    assert_eq!((status.phase, status.message.as_deref()), (Some(Phase::Timeout), Some("no human response within 1 minutes")));
+    let waited = status.settled_at.unwrap().0.duration_since(status.opened_at.unwrap().0);
+    assert!(waited >= SignedDuration::from_secs(60), "{waited}");
     running.end().await;
 }
 

@@ -5,6 +5,8 @@
 // What the modules here share is reached by nothing else.
 #![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+// What a test starts ends with it.
+#![allow(clippy::disallowed_methods)]
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -46,13 +46,19 @@ def test_256_wait_and_each_gets_its_own_answer(world, crowd):
                     reason = f"{session} asks {number}"
                     calls[reason] = agent.ask(session, reason, mode="notify")
             eventually(lambda: len(pending()) == len(calls), f"{len(calls)} open requests", 120)
+            if start == 0:
+                # There is room for 224 more, but not in a session that has its eight.
+                refused = agent.ask(sessions[0], "a ninth", mode="notify").error(60)
+                assert (refused.code, f"at most {PER_SESSION} " in refused.message) == ("RATE_LIMITED", True), refused.message
+                assert "in one session" in refused.message, refused.message
         assert len(calls) == 256 and not any(call.done for call in calls.values())
 
-        # A ninth of a session, and a 257th of a session that has none.
-        assert agent.ask(sessions[0], "one more", mode="notify").error(60).code == "RATE_LIMITED"
+        # A 257th, of a session that has none.
         extra = agent.call("create_session", seconds=180, browser="HeadlessShell")["session_id"]
         try:
-            assert agent.ask(extra, "the 257th", mode="notify").error(60).code == "RATE_LIMITED"
+            refused = agent.ask(extra, "the 257th", mode="notify").error(60)
+            assert (refused.code, "at most 256 " in refused.message) == ("RATE_LIMITED", True), refused.message
+            assert "in total" in refused.message, refused.message
         finally:
             agent.call("close_session", session_id=extra)
 
