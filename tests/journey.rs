@@ -94,7 +94,7 @@ fn files(suite: &Path) -> Vec<String> {
 /// A Python with the suite's packages, made once for these requirements and kept in the user's cache directory.
 fn environment(requirements: &Path) -> PathBuf {
     let wanted = std::fs::read(requirements).expect("requirements.txt");
-    let version = Command::new("python3").arg("--version").output().expect("python3, 3.10 or later, with its venv module");
+    let version = Command::new("python3").arg("--version").output().expect("python3, 3.11 or later, with its venv module");
     let digest = Sha256::new().chain_update(&wanted).chain_update(&version.stdout).finalize();
     let name = xtask::files::hex(digest.get(..8).unwrap_or_default());
     let dir = xtask::files::cache_dir().expect("a cache directory").join("journey").join(name);
