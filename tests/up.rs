@@ -147,6 +147,18 @@ fn what_is_wrong_is_said_before_anything_is_started() {
 }
 
 #[test]
+fn without_go_it_says_what_else_will_do() {
+    let dir = std::env::temp_dir().join(unique("beckon-up-no-go"));
+    let mut command = command(&["up", "--detach"], &dir);
+    command.env("PATH", "/nonexistent").env_remove("BECKON_CLUSTER_BINARY").env_remove("KUBEBUILDER_ASSETS");
+    let refused = command.output().expect("cargo xtask");
+    let said = text(&refused.stderr);
+    assert!(!refused.status.success() && said.starts_with("error: there is no `go` in the PATH."), "{said}");
+    assert!(["Go 1.26 or later", "KUBEBUILDER_ASSETS", "--kubeconfig FILE"].iter().all(|part| said.contains(part)), "{said}");
+    assert!(!dir.exists());
+}
+
+#[test]
 fn down_leaves_nothing_and_so_does_a_killed_up() {
     let dir = std::env::temp_dir().join(unique("beckon-up-down"));
     for killed in [false, true] {

@@ -17,23 +17,46 @@ pub fn program() -> Option<&'static Path> {
     CHROMIUM.iter().map(Path::new).find(|path| path.is_file())
 }
 
+/// What can be done here about a Chromium that is not there.
+#[derive(Clone, Copy, Debug)]
+struct Machine {
+    apt: bool,
+    root: bool,
+}
+
+/// The packages to install, or what a person has to do when this machine doesn't let us.
+fn wanted(chromium: bool, headless_shell: bool, machine: Machine) -> Result<&'static [&'static str]> {
+    let packages: &[&str] = match (chromium, headless_shell) {
+        (true, true) => return Ok(&[]),
+        (true, false) => &["chromium-headless-shell"],
+        (false, _) => &["chromium", "chromium-headless-shell"],
+    };
+    let how = match machine {
+        Machine { apt: true, root: true } => return Ok(packages),
+        Machine { apt: true, root: false } => format!("run: sudo {}", install_line(packages)),
+        Machine { apt: false, .. } => "install your distribution's packages of both".to_owned(),
+    };
+    let (what, places) = if chromium {
+        ("chromium-headless-shell", HEADLESS_SHELL.join(", "))
+    } else {
+        ("Chromium", format!("{} and {}", CHROMIUM.join(", "), HEADLESS_SHELL.join(", ")))
+    };
+    Err(Failure::new(format!("there is no {what} (looked for {places}); {how}")))
+}
+
+fn install_line(packages: &[&str]) -> String {
+    format!("apt-get install --no-install-recommends -y {}", packages.join(" "))
+}
+
 /// Sees that Chromium and its headless shell are there; installs them on Debian when run as root, else says what to install.
 pub fn ensure() -> Result<()> {
     let there = |paths: &[&str]| paths.iter().any(|path| Path::new(path).is_file());
-    if there(CHROMIUM) && there(HEADLESS_SHELL) {
+    let machine = Machine { apt: find_program("apt-get").is_some(), root: nix::unistd::Uid::effective().is_root() };
+    let packages = wanted(there(CHROMIUM), there(HEADLESS_SHELL), machine)?;
+    if packages.is_empty() {
         return Ok(());
     }
-    let packages: &[&str] = if there(CHROMIUM) { &["chromium-headless-shell"] } else { &["chromium", "chromium-headless-shell"] };
-    let command = format!("apt-get install --no-install-recommends -y {}", packages.join(" "));
-    let apt = find_program("apt-get").is_some();
-    if !apt || !nix::unistd::Uid::effective().is_root() {
-        let how = if apt { format!("run: sudo {command}") } else { "install your distribution's packages of both".to_owned() };
-        return Err(Failure::new(format!(
-            "there is no Chromium (looked for {} and {}); {how}",
-            CHROMIUM.join(", "),
-            HEADLESS_SHELL.join(", ")
-        )));
-    }
+    let command = install_line(packages);
     let step = Step::start(format!("installing Chromium ({command})"));
     let quiet = |args: &[&str]| {
         Command::new("apt-get").args(args).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null()).status()
@@ -52,4 +75,30 @@ pub fn ensure() -> Result<()> {
         say("note: there is no chromium-headless-shell; sessions with browser HeadlessShell will not start");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_chromium_it_says_what_to_install() {
+        let says = |chromium, shell, apt, root| wanted(chromium, shell, Machine { apt, root }).map_err(|error| error.to_string());
+        assert_eq!(says(true, true, false, false), Ok(&[][..]));
+        assert_eq!(says(false, false, true, true), Ok(&["chromium", "chromium-headless-shell"][..]));
+        for (chromium, shell, apt, begins, ends) in [
+            (
+                false,
+                false,
+                true,
+                "there is no Chromium (looked for /usr/lib/chromium/chromium, ",
+                "; run: sudo apt-get install --no-install-recommends -y chromium chromium-headless-shell",
+            ),
+            (true, false, true, "there is no chromium-headless-shell (looked for ", "-y chromium-headless-shell"),
+            (false, true, false, "there is no Chromium (looked for ", "; install your distribution's packages of both"),
+        ] {
+            let said = says(chromium, shell, apt, false).unwrap_err();
+            assert!(said.starts_with(begins) && said.ends_with(ends), "{said}");
+        }
+    }
 }
