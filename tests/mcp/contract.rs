@@ -41,6 +41,22 @@ async fn a_person_with_kubectl_answers_and_the_call_returns_exactly_that() {
 }
 
 #[tokio::test]
+async fn without_an_id_it_is_the_newest_of_many_in_one_second_at_whichever_replica() {
+    let world = World::start(2, &[]).await;
+    let agent = world.modern("agent");
+    let other = agent.at(world.port(1));
+    let mut waiting = Vec::new();
+    for n in 0..6 {
+        let ask = json!({"mode": "notify", "reason": format!("request {n}")}).to_string();
+        let (_, mut events) = agent.start("request_attention", &ask, Some("p")).await;
+        let asked = events.progress().await["message"].as_str().unwrap().to_owned();
+        let (_, mut newest) = other.start("get_attention_result", "{}", Some("q")).await;
+        assert_eq!(newest.progress().await["message"], asked, "of {n} older ones");
+        waiting.push((events, newest));
+    }
+}
+
+#[tokio::test]
 async fn rejected_without_a_message_omits_it_also_on_the_newer_protocol() {
     let world = World::start(1, &[]).await;
     let agent = world.modern("agent");
