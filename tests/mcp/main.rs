@@ -16,6 +16,7 @@ mod world;
 
 mod attachment;
 mod bad_input;
+mod canary;
 mod cancelling;
 mod confined;
 mod conformance;
