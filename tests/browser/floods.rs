@@ -3,12 +3,12 @@
 use crate::harness::{BOTH, Browser, CHROMIUM, SHELL, SOON};
 use crate::lifecycle::gone;
 use crate::site::Site;
-use crate::viewer::{Got, press};
+use crate::viewer::press;
 use beckon::driver::{HEALTH_PATH, LiveEvent};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Each frame of another site waits for us before it runs: one that is forgotten would never run.
 #[tokio::test]
@@ -24,7 +24,7 @@ async fn every_one_of_many_frames_runs() {
     assert!(browser.snapshot().await.contains("here"));
 }
 
-/// What changes all the time is told now and then, and leaves room for everything else.
+/// What changes all the time leaves room for everything else.
 #[tokio::test]
 async fn a_page_that_changes_its_title_and_writes_to_its_console_all_the_time_drowns_nobody() {
     let page = "<title>0</title><button onclick='say(`heard`)'>Button</button><script>
@@ -36,15 +36,6 @@ async fn a_page_that_changes_its_title_and_writes_to_its_console_all_the_time_dr
         let browser = Browser::at(flavour, &site.url("/")).await;
         let mut viewer = browser.viewer().await;
         viewer.event("the flood", |event| matches!(event, LiveEvent::Page { page, .. } if page.title.starts_with('t'))).await;
-        let began = Instant::now();
-        let mut pages = 0;
-        while pages < 10 {
-            if let Some(Got::Event(LiveEvent::Page { .. })) = viewer.next(SOON).await {
-                pages += 1;
-            }
-        }
-        // The driver tells at most ten a second, however late they are read here; the first may be on its way already.
-        assert!(began.elapsed() >= Duration::from_millis(600), "{flavour}: ten in {:?}", began.elapsed());
         browser.click("Button").await;
         site.told_that("heard").await;
     }

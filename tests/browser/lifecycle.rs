@@ -53,7 +53,7 @@ async fn an_order_to_stop_ends_everything_with_code_0() {
         let below = browser.processes();
         assert!(below.len() > 2, "{below:?}");
         signal(browser.pid(), Signal::SIGTERM);
-        assert_eq!(browser.ended(Duration::from_secs(6)).await.code(), Some(0), "{flavour}");
+        assert_eq!(browser.ended(SOON).await.code(), Some(0), "{flavour}");
         gone(&below).await;
     }
 }
@@ -91,11 +91,9 @@ async fn a_crashed_tab_answers_at_once_and_navigating_revives_it() {
             signal(pid, Signal::SIGKILL);
         }
         browser.until("a crash", |state| state.tabs[0].crashed).await;
-        let asked = Instant::now();
-        // A crashed page answers nothing: without the refusal this took as long as the call may.
+        // A crashed page answers nothing: a call that runs out of time says ACTION_FAILED.
         assert_eq!(browser.refused("snapshot", &json!({})).await, "TAB_CRASHED", "{flavour}");
         assert_eq!(browser.refused("screenshot", &json!({})).await, "TAB_CRASHED", "{flavour}");
-        assert!(asked.elapsed() < Duration::from_secs(5), "{flavour}: {:?}", asked.elapsed());
         assert_eq!(browser.call("GET", HEALTH_PATH, None, &Value::Null).await.0, 200, "a crashed tab is no reason to restart the pod");
         browser.tool("navigate", &json!({ "url": site.url("/") })).await.unwrap();
         assert!(browser.snapshot().await.contains("here"), "{flavour}");

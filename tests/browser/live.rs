@@ -6,7 +6,6 @@ use beckon::driver::LiveEvent;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
-use std::time::Duration;
 
 #[tokio::test]
 async fn a_viewer_starts_with_control_page_dialog_and_picture() {
@@ -19,7 +18,7 @@ async fn a_viewer_starts_with_control_page_dialog_and_picture() {
         let LiveEvent::Page { page, tabs } = page else { unreachable!() };
         assert_eq!((page.origin + &page.path, page.title.as_str(), tabs.len()), (site.url("/path"), "A title", 1));
         viewer.event("no dialog", |event| matches!(event, LiveEvent::Dialog { dialog: None })).await;
-        let (width, height, jpeg) = viewer.frame(Duration::from_secs(3)).await.unwrap();
+        let (width, height, jpeg) = viewer.frame(SOON).await.unwrap();
         assert_eq!((width, height, &jpeg[..3]), (1280, 800, &[0xff, 0xd8, 0xff][..]), "{flavour}");
     }
 }

@@ -1,6 +1,6 @@
 //! Where a browser's buttons lead: back, on, again, and away from pages that do not let go.
 
-use crate::harness::{BOTH, Browser};
+use crate::harness::{BOTH, Browser, in_both};
 use crate::site::Site;
 use crate::viewer::{Viewer, press};
 use beckon::driver::LiveEvent;
@@ -116,14 +116,15 @@ async fn a_person_leaves_a_page_that_hangs() {
 async fn a_page_that_hangs_while_it_is_left_is_left_all_the_same() {
     let holds = "<title>holds</title><script>addEventListener('pagehide', () => { while (true); })</script>";
     let site = Site::start(&[("/holds", holds), ("/", "<title>home</title><h1>home</h1>")]).await;
-    for flavour in BOTH {
+    in_both(async |flavour| {
         let browser = Browser::at(flavour, &site.url("/holds")).await;
         let reply = browser.tool("navigate", &json!({ "url": site.url("/") })).await.unwrap();
         assert_eq!(reply.page.title, "home", "{flavour}");
         let state = browser.until("the old tab is gone", |state| state.tabs.len() == 1).await;
         assert_eq!(state.page.title, "home", "{flavour}");
         assert!(browser.snapshot().await.contains("home"), "{flavour}");
-    }
+    })
+    .await;
 }
 
 /// An agent that can neither look nor leave would be stuck for good.
@@ -132,7 +133,7 @@ async fn an_agent_leaves_a_page_that_hangs_or_asks_for_ever() {
     let hang = "<title>hang</title><button onclick='setTimeout(() => { while (true); })'>Hang</button>";
     let asks = "<title>asks</title><script>setTimeout(() => { while (true) alert('again'); }, 100)</script>";
     let site = Site::start(&[("/hang", hang), ("/asks", asks), ("/", "<title>home</title><h1>home</h1>")]).await;
-    for flavour in BOTH {
+    in_both(async |flavour| {
         let browser = Browser::at(flavour, &site.url("/hang")).await;
         browser.click("Hang").await;
         // A person had the hands meanwhile: the agent has to look first, which nobody can.
@@ -158,5 +159,6 @@ async fn an_agent_leaves_a_page_that_hangs_or_asks_for_ever() {
         let reply = browser.tool("navigate", &json!({ "url": site.url("/") })).await.unwrap();
         assert_eq!((reply.page.title.as_str(), reply.dialog), ("home", None), "{flavour}");
         assert!(browser.snapshot().await.contains("home"), "{flavour}");
-    }
+    })
+    .await;
 }
