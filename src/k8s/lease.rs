@@ -276,9 +276,12 @@ mod tests {
         Client::new(tower::service_fn(answer), "default")
     }
 
+    /// Long enough that a busy machine's pauses are not what ends it.
+    const LEASE: Duration = Duration::from_secs(3);
+
     async fn leads_for(at_least: Duration, late: fn(u32) -> Duration) -> bool {
         let client = server(Arc::default(), late);
-        let candidate = Candidate::new(client, "default", "l", "me".into(), Duration::from_secs(1), clock::now);
+        let candidate = Candidate::new(client, "default", "l", "me".into(), LEASE, clock::now);
         let leadership = candidate.lead(&CancellationToken::new()).await.expect("it leads");
         timeout(at_least, leadership.lost().cancelled()).await.is_err()
     }
@@ -286,18 +289,18 @@ mod tests {
     #[tokio::test]
     async fn one_renewal_that_hangs_ends_no_leadership() {
         let hangs = |n| if n == 1 { Duration::MAX } else { Duration::ZERO };
-        assert!(leads_for(Duration::from_secs(2), hangs).await);
+        assert!(leads_for(LEASE * 2, hangs).await);
     }
 
     #[tokio::test]
     async fn a_slow_server_ends_no_leadership() {
-        let slow = |n| if n == 0 { Duration::ZERO } else { Duration::from_millis(300) };
-        assert!(leads_for(Duration::from_secs(2), slow).await, "a reply takes longer than the pause between tries");
+        let slow = |n| if n == 0 { Duration::ZERO } else { LEASE / 10 * 3 };
+        assert!(leads_for(LEASE * 2, slow).await, "a reply takes longer than the pause between tries");
     }
 
     #[tokio::test]
     async fn a_silent_server_ends_it_in_time() {
         let silent = |n| if n == 0 { Duration::ZERO } else { Duration::MAX };
-        assert!(!leads_for(Duration::from_millis(950), silent).await, "before another one can lead");
+        assert!(!leads_for(LEASE / 100 * 95, silent).await, "before another one can lead");
     }
 }
