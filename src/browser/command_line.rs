@@ -51,6 +51,8 @@ const UNSEEN: &[&str] = &[
     "--disable-blink-features=WebAuth,GetDisplayMedia,FedCm,WebIdentityDigitalCredentials,WebIdentityDigitalCredentialsCreation",
     "--disable-hang-monitor",
     "--disable-prompt-on-repost",
+    // What a person or an agent does before a document's first frame is committed would be dropped in silence.
+    "--allow-pre-commit-input",
 ];
 /// A tab that nobody sees works on like one that somebody sees.
 const AWAKE: &[&str] =
