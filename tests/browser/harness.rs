@@ -36,7 +36,7 @@ pub const SOON: Duration = Duration::from_secs(30);
 /// Chromium sandboxes nothing as root, so a test that runs as root starts the pod's process as the pod does.
 const POD_UID: u32 = 10001;
 /// Browsers at a time: a small machine runs more of them, but not in time.
-static TURNS: Semaphore = Semaphore::const_new(3);
+static TURNS: Semaphore = Semaphore::const_new(2);
 
 /// The test in both at the same time, for one that mostly waits. It must keep no control: that is lost where the end of the other
 /// browser holds up the renewals.

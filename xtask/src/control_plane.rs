@@ -34,8 +34,6 @@ pub struct Options {
     pub namespace: String,
     /// More flags of the API server.
     pub apiserver_flags: Vec<String>,
-    /// Variables of the API server.
-    pub apiserver_variables: &'static [(&'static str, &'static str)],
 }
 
 impl Default for Options {
@@ -48,7 +46,6 @@ impl Default for Options {
             logs: None,
             namespace: "default".to_owned(),
             apiserver_flags: Vec::new(),
-            apiserver_variables: &[],
         }
     }
 }
@@ -330,9 +327,6 @@ fn apiserver(
         .arg("--endpoint-reconciler-type=none")
         .arg("--allow-privileged=true")
         .arg(flag("--token-auth-file", tokens));
-    for (name, value) in options.apiserver_variables {
-        spec = spec.env(*name, *value);
-    }
     if !options.mutating_policies {
         spec = spec.arg("--emulated-version=1.33");
     }

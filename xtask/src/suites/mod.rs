@@ -101,9 +101,6 @@ fn set_up(tiers: &[Tier]) -> Result<Option<Programs>> {
     Ok(None)
 }
 
-/// Garbage collection is a tenth of what an API server does, and memory is not what is scarce while suites run.
-const SPARE_MEMORY: &[(&str, &str)] = &[("GOGC", "off"), ("GOMEMLIMIT", "2GiB")];
-
 /// The control plane that all suites share, so that each need not wait for one of its own.
 struct Shared {
     plane: ControlPlane,
@@ -117,7 +114,7 @@ impl Shared {
         private_dir(&dir)?;
         let has = |program| programs.has(program);
         let (controller_manager, scheduler) = (has("kube-controller-manager"), has("kube-scheduler"));
-        let options = Options { controller_manager, scheduler, apiserver_variables: SPARE_MEMORY, ..Options::default() };
+        let options = Options { controller_manager, scheduler, ..Options::default() };
         let plane = ControlPlane::start(&dir, programs, &options).context("the shared control plane")?;
         install::install(&crate::up::beckon(), &|| plane.kubectl([] as [&str; 0]), &What { policies: true, users: true })?;
         step.done();
