@@ -101,6 +101,8 @@ pub fn command_in(before: &[&str], arguments: &[&str]) -> Command {
         }
     };
     command.arg("browser").args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("BECKON_LOG", "info,beckon=debug");
+    // Profiles in memory: on a disk that is busy with something else Chromium waits for its writes, half a minute at worst.
+    command.env("TMPDIR", "/dev/shm");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     if nix::unistd::geteuid().is_root() {
         command.uid(POD_UID).gid(POD_UID);
