@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
@@ -146,7 +146,7 @@ pub struct Browser {
     _secret: Secret,
     door: Door,
     renewals: Mutex<Vec<tokio::task::AbortHandle>>,
-    log: Arc<Mutex<Vec<String>>>,
+    log: Arc<watch::Sender<Vec<String>>>,
     _turn: SemaphorePermit<'static>,
 }
 
@@ -176,14 +176,14 @@ impl Browser {
         let mut arguments = vec!["--listen", "127.0.0.1:0", "--driver-dir", directory, "--flavour", flavour];
         arguments.extend(more);
         let mut child = command_in(before, &arguments).envs(variables.iter().copied()).spawn().unwrap();
-        let log = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::new(watch::channel(Vec::new()).0);
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let (stderr, lines) = (child.stderr.take().unwrap(), log.clone());
         std::thread::spawn(move || {
             let mut sender = Some(sender);
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 let address = serde_json::from_str::<Value>(&line).ok().and_then(|line| line["address"].as_str()?.parse().ok());
-                lines.lock().unwrap().push(line);
+                lines.send_modify(|lines| lines.push(line));
                 if let (Some(address), true) = (address, sender.is_some()) {
                     let _ = sender.take().unwrap().send(address);
                 }
@@ -191,7 +191,7 @@ impl Browser {
         });
         let Ok(Ok(address)) = tokio::time::timeout(SOON * 2, receiver).await else {
             drop(child.kill());
-            panic!("the driver did not start: {:?}", log.lock().unwrap());
+            panic!("the driver did not start: {:?}", log.borrow());
         };
         let door = Door { address, tls: secret.tls.clone() };
         Self { child, _secret: secret, door, renewals: Mutex::default(), log, _turn: turn }
@@ -214,11 +214,18 @@ impl Browser {
 
     /// Everything that it said so far.
     pub fn log(&self) -> Vec<String> {
-        self.log.lock().unwrap().clone()
+        self.log.borrow().clone()
     }
 
     pub fn logged(&self, text: &str) -> usize {
-        self.log.lock().unwrap().iter().filter(|line| line.contains(text)).count()
+        self.log.borrow().iter().filter(|line| line.contains(text)).count()
+    }
+
+    /// Waits until it says this.
+    pub async fn says(&self, text: &str) {
+        let mut lines = self.log.subscribe();
+        let said = lines.wait_for(|lines| lines.iter().any(|line| line.contains(text)));
+        assert!(tokio::time::timeout(SOON, said).await.is_ok(), "it never said {text:?}");
     }
 
     /// Everything below the driver's process: id, command line.
@@ -277,7 +284,7 @@ impl Browser {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(Instant::now() < deadline, "it did not end: {:?}", self.log.lock().unwrap());
+            assert!(Instant::now() < deadline, "it did not end: {:?}", self.log.borrow());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -398,7 +405,7 @@ impl Drop for Browser {
         }
         drop(self.child.wait());
         if std::thread::panicking() {
-            let log = self.log.lock().unwrap();
+            let log = self.log.borrow();
             let tail = log.len().saturating_sub(15);
             eprintln!("the driver said last:\n{}", log[tail..].join("\n"));
         }

@@ -23,18 +23,29 @@ async fn refused(viewer: &mut Viewer) -> String {
     }
 }
 
+/// Two pages, the first with a link to the second; each says its name when it runs.
+async fn two_pages() -> Site {
+    let page = |name: &str| format!("<title>{name}</title><h1>{name}</h1><a href=/two>Next</a><script>say('{name}')</script>");
+    let (one, two) = (page("one"), page("two"));
+    Site::start(&[("/one", &one), ("/two", &two)]).await
+}
+
+/// A browser that went from the first to the second, in a person's hands.
+async fn at_the_second(site: &Site, flavour: &str) -> (Browser, Viewer, String) {
+    site.forget();
+    let browser = Browser::at(flavour, &site.url("/one")).await;
+    browser.click("Next").await;
+    let viewer = browser.viewer().await;
+    let lease = browser.hold("ann").await.lease;
+    (browser, viewer, lease)
+}
+
 /// A person has no address bar; what its buttons do they can do.
 #[tokio::test]
 async fn a_person_goes_back_and_on_and_closes() {
-    let page = |name: &str| format!("<title>{name}</title><h1>{name}</h1><a href=/two>Next</a><script>say('{name}')</script>");
-    let (one, two) = (page("one"), page("two"));
-    let site = Site::start(&[("/one", &one), ("/two", &two)]).await;
+    let site = two_pages().await;
     for flavour in BOTH {
-        site.forget();
-        let browser = Browser::at(flavour, &site.url("/one")).await;
-        browser.click("Next").await;
-        let mut viewer = browser.viewer().await;
-        let lease = browser.hold("ann").await.lease;
+        let (browser, mut viewer, lease) = at_the_second(&site, flavour).await;
         for (to, title) in [("back", "one"), ("forward", "two"), ("reload", "two")] {
             site.forget();
             go(&mut viewer, &lease, to).await;
@@ -48,15 +59,9 @@ async fn a_person_goes_back_and_on_and_closes() {
 /// Silence at the end of the history would look like a button that does nothing.
 #[tokio::test]
 async fn at_both_ends_of_the_history_a_person_is_told() {
-    let page = |name: &str| format!("<title>{name}</title><h1>{name}</h1><a href=/two>Next</a><script>say('{name}')</script>");
-    let (one, two) = (page("one"), page("two"));
-    let site = Site::start(&[("/one", &one), ("/two", &two)]).await;
+    let site = two_pages().await;
     for flavour in BOTH {
-        site.forget();
-        let browser = Browser::at(flavour, &site.url("/one")).await;
-        browser.click("Next").await;
-        let mut viewer = browser.viewer().await;
-        let lease = browser.hold("ann").await.lease;
+        let (browser, mut viewer, lease) = at_the_second(&site, flavour).await;
         go(&mut viewer, &lease, "reload").await;
         site.until("two again", |told| told.iter().filter(|told| *told == "two").count() == 2).await;
         go(&mut viewer, &lease, "forward").await;
