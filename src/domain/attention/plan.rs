@@ -56,7 +56,7 @@ impl SessionSeen {
             Self::NotNamed | Self::Unknown | Self::Alive { .. } => None,
             Self::Ended { phase, at, by_other, evicted, why } => {
                 let outcome = match phase {
-                    SessionPhase::Expired => rejected(SettledReason::SessionExpired, messages::SESSION_EXPIRED.into()),
+                    SessionPhase::Expired => expired(),
                     SessionPhase::Crashed => {
                         let reason = if *evicted { SettledReason::SessionEvicted } else { SettledReason::SessionCrashed };
                         rejected(reason, messages::session_crashed(why.as_deref()))
@@ -193,11 +193,7 @@ pub fn settle(seen: &Seen<'_>, now: Timestamp) -> Plan {
     let grace = attached.and_then(|attached| attached.end(seen.grace_seconds));
 
     // Whoever looks first at that instant, the session's controller or the request's, says the same.
-    let expired = seen
-        .session
-        .hard_end()
-        .filter(|end| *end <= now)
-        .map(|end| (end, Outcome::of(Phase::Rejected, SettledReason::SessionExpired, messages::SESSION_EXPIRED)));
+    let expired = seen.session.hard_end().filter(|end| *end <= now).map(|end| (end, expired()));
     let due = [
         lost.map(|(at, outcome)| (at.unwrap_or(now).min(now), outcome)),
         expired,
@@ -215,6 +211,11 @@ pub fn settle(seen: &Seen<'_>, now: Timestamp) -> Plan {
         .flatten()
         .fold(deadline, Timestamp::min);
     Plan::Open(OpenPlan { deadline, near, attached, incarnation: raised.or(seen.session.life()).cloned(), wake })
+}
+
+/// The session's lease or lifetime is over, and with it every wait in it.
+fn expired() -> Outcome {
+    Outcome::of(Phase::Rejected, SettledReason::SessionExpired, messages::SESSION_EXPIRED)
 }
 
 fn timed_out(request: &AttentionRequest, limits: WaitLimits) -> Outcome {
