@@ -3,12 +3,16 @@
 
 use super::cdp::Session;
 use super::tab::Tab;
+use super::tabs::FrameSession;
+use futures::future::join_all;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// How long the page may take for each of the two steps.
 const LIMIT: Duration = Duration::from_secs(2);
+/// How long its frames may take to say where the focus is; one that hangs keeps nobody longer.
+const HEARD: Duration = Duration::from_millis(500);
 
 /// Whether the page leaves it to us. Runs in our own world of the frame that has the focus.
 const PASTE: &str = "function(text) {
@@ -19,9 +23,10 @@ const PASTE: &str = "function(text) {
   return (element ?? document).dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true, composed: true }));
 }";
 
-/// Pastes into the tab's focused element.
-pub(super) async fn paste(tab: &Tab, text: String) {
+/// Pastes into the element that has the focus, in the tab or in one of these frames of it.
+pub(super) async fn paste(tab: &Tab, frames: &[FrameSession], text: String) {
     let pasted = async {
+        heard(tab, frames).await;
         let focus = tab.focus();
         if left_to_us(focus.as_ref(), &text).await {
             // To the frame itself: the browser learns of a frame that was just clicked into a moment later.
@@ -38,6 +43,13 @@ pub(super) async fn paste(tab: &Tab, text: String) {
         // The page asks something about it, which a person has to answer first.
         _ = dialog.wait_for(Option::is_some) => {}
     }
+}
+
+/// Input is answered by the browser, which a page's own word of the focus that it moved may not have reached yet. What a page said
+/// is here before its next reply is.
+async fn heard(tab: &Tab, frames: &[FrameSession]) {
+    let sessions = std::iter::once(&tab.session).chain(frames.iter().map(|frame| &frame.session));
+    join_all(sessions.map(|session| session.call_within::<Value>(HEARD, "Runtime.getIsolateId", json!({})))).await;
 }
 
 async fn left_to_us(focus: Option<&(Session, i64)>, text: &str) -> bool {

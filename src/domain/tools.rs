@@ -65,6 +65,7 @@ pub const METHODS: &[(&str, Class)] = &[
     ("Page.stopScreencast", Read),
     ("Runtime.addBinding", Change),
     ("Runtime.callFunctionOn", Change),
+    ("Runtime.getIsolateId", Read),
     ("Runtime.enable", Read),
     ("Runtime.releaseObject", Read),
     ("Runtime.runIfWaitingForDebugger", Change),

@@ -265,14 +265,14 @@ impl Hands {
         }
         if let InputEvent::Paste { text } = event {
             self.flush(&tab.session);
-            let (tab, text) = (tab.clone(), text.clone());
+            let (tab, frames, text) = (tab.clone(), self.tabs.frames_of(&tab), text.clone());
             // Where it goes is where the click before it led.
             let before = self.last.take();
             self.first = Some(Box::pin(async move {
                 if let Some(before) = before {
                     drop(before.within::<Value>(BEFORE_PASTE).await);
                 }
-                paste::paste(&tab, text).await;
+                paste::paste(&tab, &frames, text).await;
             }));
             return;
         }
