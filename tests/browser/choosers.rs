@@ -1,6 +1,6 @@
 //! Pickers that Chromium draws outside the page, and file choosers: told to the person and answered by them.
 
-use crate::harness::{BOTH, Browser, CHROMIUM, SHELL, SOON};
+use crate::harness::{BOTH, Browser, CHROMIUM, SHELL};
 use crate::site::Site;
 use crate::viewer::{Viewer, key, press};
 use base64::Engine as _;
@@ -102,14 +102,11 @@ async fn pickers_are_told_and_answered() {
 #[tokio::test]
 async fn pickers_of_a_frame_of_another_site_are_answered_too() {
     let site = Site::start(&[("/inner", PICKERS)]).await;
-    let outer =
-        format!("<body style='margin:0'><iframe src='{}' style='border:0;width:800px;height:600px'></iframe>", site.other_site("/inner"));
-    let page = Site::start(&[("/", &outer)]).await;
+    let page = site.framed("/inner", (800, 600)).await;
     let browser = Browser::at(CHROMIUM, &page.url("/")).await;
-    site.told_that("ready").await;
     let mut viewer = browser.viewer().await;
-    assert!(viewer.frame(SOON).await.is_some());
     let lease = browser.hold("ann").await.lease;
+    viewer.hover(&site, &lease, (700, 500)).await;
     answers_pickers(&site, &mut viewer, &lease, "a frame", true).await;
 }
 

@@ -186,13 +186,11 @@ async fn drags_work_after_navigations_and_a_crash() {
 #[tokio::test]
 async fn drags_work_inside_a_frame_of_another_site() {
     let site = Site::start(&[("/board", BOARD)]).await;
-    let outer =
-        format!("<body style='margin:0'><iframe src='{}' style='border:0;width:800px;height:600px'></iframe>", site.other_site("/board"));
-    let page = Site::start(&[("/", &outer)]).await;
+    let page = site.framed("/board", (800, 600)).await;
     let browser = Browser::at(CHROMIUM, &page.url("/")).await;
-    site.told_that("ready").await;
     let mut viewer = browser.viewer().await;
     let lease = browser.hold("ann").await.lease;
+    viewer.hover(&site, &lease, PLACE).await;
     for pace in [Pace::Hand, Pace::Fast, Pace::AtOnce] {
         site.forget();
         drag(&mut viewer, &lease, way(), pace).await;

@@ -92,9 +92,7 @@ async fn enter_submits_and_text_is_pasted() {
 async fn input_reaches_a_frame_of_another_site() {
     let inner = "<button style='position:fixed;inset:0' onclick='say(`inner click`)'>Inner</button>";
     let site = Site::start(&[("/inner", inner)]).await;
-    let outer =
-        format!("<body style='margin:0'><iframe src='{}' style='border:0;width:400px;height:300px'></iframe>", site.other_site("/inner"));
-    let page = Site::start(&[("/", &outer)]).await;
+    let page = site.framed("/inner", (400, 300)).await;
     let browser = Browser::at(CHROMIUM, &page.url("/")).await;
     browser.click("Inner").await;
     site.told_that("inner click").await;

@@ -2,7 +2,7 @@
 
 use crate::harness::{BOTH, Browser, CHROMIUM};
 use crate::site::Site;
-use crate::viewer::press;
+use crate::viewer::{Viewer, press};
 use serde_json::json;
 
 /// A code of four digits in boxes that take one each, a plain field, and an editor that takes pastes in its own way.
@@ -18,27 +18,24 @@ plain.addEventListener('paste', () => say('paste')); plain.addEventListener('inp
 plain.addEventListener('keydown', (e) => say('key ' + e.key + ' with ' + plain.value.length));
 editor.addEventListener('input', () => say('editor ' + editor.innerText)); say('ready')</script>";
 
-async fn pastes(site: &Site, browser: &Browser, what: &str) {
-    let mut viewer = browser.viewer().await;
-    assert!(viewer.frame(crate::harness::SOON).await.is_some());
-    let lease = browser.hold("ann").await.lease;
+async fn pastes(site: &Site, viewer: &mut Viewer, lease: &str, what: &str) {
     let paste = |text: &str| json!({ "kind": "paste", "text": text });
-    viewer.input(&lease, press(10.0, 10.0)).await;
-    viewer.input(&lease, json!([paste("1234")])).await;
+    viewer.input(lease, press(10.0, 10.0)).await;
+    viewer.input(lease, json!([paste("1234")])).await;
     site.told_that("code 1234").await;
 
     // 3 KB, then a key in the same message: it must not overtake.
     let long: String = "grüße 日本 ".chars().cycle().take(3000).collect();
-    viewer.input(&lease, press(10.0, 65.0)).await;
+    viewer.input(lease, press(10.0, 65.0)).await;
     let enter =
         json!({ "kind": "key_down", "key": "Enter", "code": "Enter", "location": 0, "modifiers": 0, "repeat": false, "alt_graph": false });
-    viewer.input(&lease, json!([paste(&long), enter])).await;
+    viewer.input(lease, json!([paste(&long), enter])).await;
     site.told_that("key Enter with 3000").await;
     assert!(site.told().contains(&format!("plain {long}")), "{what}");
     assert_eq!(site.told().iter().filter(|told| *told == "paste").count(), 1, "{what}");
 
-    viewer.input(&lease, press(10.0, 115.0)).await;
-    viewer.input(&lease, json!([paste("typed")])).await;
+    viewer.input(lease, press(10.0, 115.0)).await;
+    viewer.input(lease, json!([paste("typed")])).await;
     site.told_that("editor typed").await;
     assert!(!viewer.was_refused(), "{what}");
 }
@@ -49,16 +46,40 @@ async fn a_paste_is_the_pages_first_and_else_typed() {
     for flavour in BOTH {
         site.forget();
         let browser = Browser::at(flavour, &site.url("/")).await;
-        pastes(&site, &browser, flavour).await;
+        let mut viewer = browser.viewer().await;
+        let lease = browser.hold("ann").await.lease;
+        pastes(&site, &mut viewer, &lease, flavour).await;
+    }
+}
+
+/// Where the press led is known when the paste comes, however soon that is.
+#[tokio::test]
+async fn a_paste_right_behind_a_press_goes_where_it_led() {
+    let site = Site::start(&[("/", PAGE)]).await;
+    for flavour in BOTH {
+        let browser = Browser::at(flavour, &site.url("/")).await;
+        let mut viewer = browser.viewer().await;
+        for round in 0..40 {
+            browser.tool("navigate", &json!({ "url": site.url("/") })).await.unwrap();
+            let lease = browser.hold("ann").await.lease;
+            site.forget();
+            let mut events = press(10.0, 10.0).as_array().unwrap().clone();
+            events.push(json!({ "kind": "paste", "text": "1234" }));
+            viewer.input(&lease, json!(events)).await;
+            site.until(&format!("{flavour}, round {round}"), |told| told.iter().any(|told| told == "code 1234")).await;
+            browser.release(&json!({ "lease": lease })).await.unwrap();
+            browser.snapshot().await;
+        }
     }
 }
 
 #[tokio::test]
 async fn a_paste_reaches_the_frame_that_has_the_focus() {
     let site = Site::start(&[("/inner", PAGE)]).await;
-    let frame = |url: String| format!("<body style='margin:0'><iframe src='{url}' style='border:0;width:600px;height:400px'></iframe>");
-    let page = Site::start(&[("/", &frame(site.other_site("/inner")))]).await;
+    let page = site.framed("/inner", (600, 400)).await;
     let browser = Browser::at(CHROMIUM, &page.url("/")).await;
-    site.told_that("ready").await;
-    pastes(&site, &browser, "a frame of another site").await;
+    let mut viewer = browser.viewer().await;
+    let lease = browser.hold("ann").await.lease;
+    viewer.hover(&site, &lease, (500, 300)).await;
+    pastes(&site, &mut viewer, &lease, "a frame of another site").await;
 }

@@ -7,6 +7,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::post;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// What every page starts with: `say` tells the test, in order; `sayNow` before it goes on.
@@ -14,6 +15,7 @@ const SAY: &str = "<!doctype html><meta charset=utf-8><script>
 let chain = Promise.resolve();
 const say = (text) => { chain = chain.then(() => fetch('/log', { method: 'POST', body: String(text) })).catch(() => {}); };
 const sayNow = (text) => { const r = new XMLHttpRequest(); r.open('POST', '/log', false); r.send(String(text)); };
+if (location.hash === '#framed') addEventListener('mousemove', () => say('hears'), { once: true });
 </script>";
 
 pub struct Site {
@@ -48,6 +50,14 @@ impl Site {
         self.url(path).replace("127.0.0.1", "localhost")
     }
 
+    /// A page of another site that shows one of these in a frame at its upper left.
+    pub async fn framed(&self, path: &str, (width, height): (u16, u16)) -> Self {
+        let url = self.other_site(path);
+        let frame =
+            format!("<body style='margin:0'><iframe src='{url}#framed' style='border:0;width:{width}px;height:{height}px'></iframe>");
+        Self::start(&[("/", &frame)]).await
+    }
+
     pub fn told(&self) -> Vec<String> {
         self.log.borrow().clone()
     }
@@ -64,6 +74,12 @@ impl Site {
             "{what}: the pages told {:?}",
             self.told()
         );
+    }
+
+    /// Whether the pages tell this in time.
+    pub async fn tells(&self, wanted: &str, within: Duration) -> bool {
+        let mut log = self.log.subscribe();
+        tokio::time::timeout(within, log.wait_for(|told| told.iter().any(|text| text == wanted))).await.is_ok()
     }
 
     /// Waits until the pages have told this.

@@ -1,6 +1,7 @@
 //! What a person sees and does through a driver's live view.
 
 use crate::harness::SOON;
+use crate::site::Site;
 use beckon::driver::{FrameHeader, LiveEvent};
 use bytes::Bytes;
 use futures::{SinkExt as _, StreamExt as _};
@@ -101,6 +102,18 @@ impl Viewer {
     /// Sends input.
     pub async fn input(&mut self, lease: &str, events: Value) {
         self.say(&json!({ "type": "input", "lease": lease, "events": events }).to_string()).await;
+    }
+
+    /// Moves the mouse until a page in a frame hears it: Chromium knows where a frame of another process is once it is drawn.
+    pub async fn hover(&mut self, site: &Site, lease: &str, (x, y): (i32, i32)) {
+        let deadline = Instant::now() + SOON;
+        for step in (0..2).cycle() {
+            self.input(lease, json!([{ "kind": "move", "x": x + step, "y": y, "buttons": 0, "modifiers": 0 }])).await;
+            if site.tells("hears", Duration::from_millis(50)).await {
+                return;
+            }
+            assert!(Instant::now() < deadline, "the frame never hears the mouse");
+        }
     }
 
     pub async fn refusal(&mut self) -> String {
