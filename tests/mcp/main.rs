@@ -14,6 +14,7 @@ mod support;
 mod client;
 mod world;
 
+mod as_installed;
 mod attachment;
 mod bad_input;
 mod canary;
@@ -26,4 +27,3 @@ mod page;
 mod replicas;
 mod retries;
 mod starting;
-mod waits;

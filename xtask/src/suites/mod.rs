@@ -51,7 +51,7 @@ pub fn test(args: &TestArgs) -> Result<bool> {
         print("0 passed, 1 failed");
         return Ok(false);
     }
-    let (_plane, environment) = match programs.filter(|_| tiers.iter().any(|tier| tier.shares_control_plane())) {
+    let (mut plane, environment) = match programs.filter(|_| tiers.iter().any(|tier| tier.shares_control_plane())) {
         Some(programs) => {
             let shared = Shared::start(&programs)?;
             let environment = vec![("BECKON_TEST_KUBECONFIG", shared.plane.kubeconfig.clone().into_os_string())];
@@ -61,7 +61,10 @@ pub fn test(args: &TestArgs) -> Result<bool> {
     };
     let mut total = Counts::default();
     let mut lines = Vec::new();
-    for tier in tiers {
+    for (at, tier) in tiers.iter().copied().enumerate() {
+        if !tiers.iter().skip(at).any(|tier| tier.shares_control_plane()) {
+            drop(plane.take());
+        }
         say(format!("\n=== {} ===", tier.name()));
         let began = Instant::now();
         let counts = run::tier(tier, args, &environment)?;

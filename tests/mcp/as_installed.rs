@@ -1,4 +1,5 @@
-//! How long an agent waits, with the settings as they are installed and the controller itself.
+//! How long an agent waits, with the settings as they are installed and the controller itself. It takes a minute, so it is the
+//! first by name.
 
 use crate::client::Events;
 use crate::support::poll_until;
@@ -31,7 +32,7 @@ async fn opened(world: &World, reason: &str) -> AttentionRequest {
 }
 
 #[tokio::test]
-async fn as_installed_a_wait_has_a_floor_and_a_cap_and_ends_with_its_session() {
+async fn a_wait_has_a_floor_and_a_cap_and_ends_with_its_session() {
     let world = World::with_controller().await.with_gateways(1, &[]).await;
     let agent = world.legacy("agent").await;
 
