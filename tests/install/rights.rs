@@ -105,7 +105,8 @@ fn granted(release: &Release) -> BTreeSet<Right> {
     rights
 }
 
-/// What the accounts have called, and what of it they were not allowed to.
+/// What the accounts have called, and what of it they were never allowed to: the server hears of a new binding a moment after it was
+/// made, and who asks before is refused once.
 fn used(release: &Release) -> (BTreeSet<Right>, BTreeSet<Right>) {
     let (mut used, mut refused) = (BTreeSet::new(), BTreeSet::new());
     for event in release.audit_log() {
@@ -133,5 +134,6 @@ fn used(release: &Release) -> (BTreeSet<Right>, BTreeSet<Right>) {
             refused.insert(right(verb));
         }
     }
+    refused.retain(|right| !used.contains(right));
     (used, refused)
 }
