@@ -154,10 +154,10 @@ async fn ends(State(manager): State<Arc<Manager>>, request: Request, next: Next)
         return refusals::session_unknown();
     }
     let response = next.run(request).await;
-    if let Some(session) = session.filter(|_| response.status().is_success()) {
-        manager.end(&session).await;
-    }
-    response
+    let Some(session) = session.filter(|_| response.status().is_success()) else { return response };
+    manager.end(&session).await;
+    // It has ended when this is answered; the library's 202 makes clients warn that it did not.
+    StatusCode::NO_CONTENT.into_response()
 }
 
 /// A refusal before the protocol begins.
