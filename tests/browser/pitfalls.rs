@@ -219,6 +219,10 @@ async fn p8_a_moving_page_that_nobody_touches_costs_little() {
         assert!(Instant::now() < deadline, "it goes on at full speed");
         viewer.frame(Duration::from_millis(100)).await;
     }
+    // What was drawn before and is still on its way does not count.
+    while viewer.frame(Duration::from_millis(100)).await.is_some() {
+        assert!(Instant::now() < deadline, "it goes on at full speed");
+    }
     let calm = viewer.frames_in(Duration::from_secs(2)).await;
     assert!((1..=14).contains(&calm), "{calm} frames in 2 s");
     let grant = browser.hold("ann").await;
