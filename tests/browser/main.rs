@@ -15,6 +15,9 @@
     clippy::type_complexity
 )]
 
+#[path = "../support/percentiles.rs"]
+mod percentiles;
+
 mod actions;
 mod choosers;
 mod control;

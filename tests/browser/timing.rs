@@ -1,20 +1,14 @@
-//! How long things take. Nothing here can fail for being slow: what is claimed about time is printed, on a machine that should be
-//! quiet: `cargo test --test browser timing -- --ignored --nocapture --test-threads 1`.
+//! How long an end takes to be noticed. Nothing here can fail for being slow: `cargo xtask bench` prints it.
 
 use crate::harness::{BOTH, Browser, SOON};
+use crate::percentiles::percentiles;
 use crate::site::Site;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const TIMES: usize = 20;
-
-fn told(what: &str, mut all: Vec<Duration>) {
-    all.sort();
-    let at = |percent: usize| all[(all.len() - 1) * percent / 100];
-    println!("{what}: p50 {:.0?}, p95 {:.0?}, longest {:.0?} of {}", at(50), at(95), at(100), all.len());
-}
 
 #[tokio::test]
 #[ignore = "a measurement"]
@@ -29,7 +23,7 @@ async fn until_a_killed_chromium_is_said() {
             all.push(killed.elapsed());
             browser.ended(SOON).await;
         }
-        told(&format!("{flavour} is killed until the driver says so"), all);
+        println!("{flavour} is killed until the driver says so: {}", percentiles(all));
     }
 }
 
@@ -52,6 +46,6 @@ async fn until_a_call_of_a_killed_renderer_ends() {
             let (_, killed) = tokio::join!(browser.tool("wait_for", &wait), killing);
             all.push(killed.elapsed());
         }
-        told(&format!("a renderer of {flavour} is killed until the call under way is answered"), all);
+        println!("a renderer of {flavour} is killed until the call under way is answered: {}", percentiles(all));
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-const AT_MOST: Duration = Duration::from_mins(1);
+pub const AT_MOST: Duration = Duration::from_mins(1);
 /// The namespace of all objects of these tests.
 pub const NAMESPACE: &str = "default";
 

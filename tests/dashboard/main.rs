@@ -4,7 +4,7 @@
 // A test that can't go on has nothing better to do than to stop with a message.
 // What the modules here share is reached by nothing else.
 #![allow(unreachable_pub)]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 // What a test starts ends with it.
 #![allow(clippy::disallowed_methods)]
 
@@ -15,3 +15,4 @@ mod client;
 mod door;
 mod live;
 mod requests;
+mod timing;

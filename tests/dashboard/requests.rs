@@ -152,7 +152,7 @@ async fn the_feed_of_the_other_replica_tells_within_a_second() {
 }
 
 /// Reads a feed until it has told this, and says when that was.
-async fn read_until(feed: &mut hyper::body::Incoming, told: &mut String, what: &str) -> Instant {
+pub async fn read_until(feed: &mut hyper::body::Incoming, told: &mut String, what: &str) -> Instant {
     while !told.contains(what) {
         let frame =
             tokio::time::timeout(Duration::from_secs(30), feed.frame()).await.unwrap_or_else(|_| panic!("no {what}")).unwrap().unwrap();

@@ -11,12 +11,14 @@
 
 mod control_plane;
 mod helm;
+mod percentiles;
 mod poll;
 mod processes;
 mod up;
 
 pub use control_plane::{ControlPlane, Options, succeeded};
 pub use helm::helm;
+pub use percentiles::percentiles;
 pub use poll::{eventually, poll_until};
 pub use processes::{Beckon, free_port};
 pub use up::{Up, xtask};

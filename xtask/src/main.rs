@@ -24,6 +24,8 @@ enum Command {
     Status(up::DirArgs),
     /// Set up, then run every suite, or some tiers of them
     Test(suites::TestArgs),
+    /// Measure how long things take, and print it; no number fails
+    Bench(suites::BenchArgs),
     /// Write what is generated: crds/ from the types, and the chart's copies
     Generate(generate::GenerateArgs),
     /// Build the control plane into the cache and print where it is
@@ -53,7 +55,8 @@ fn run(command: Command) -> Result<ExitCode> {
             print("ready");
         }
         Command::Test(args) if suites::test(&args)? => {}
-        Command::Test(_) => return Ok(ExitCode::FAILURE),
+        Command::Bench(args) if suites::bench(&args)? => {}
+        Command::Bench(_) | Command::Test(_) => return Ok(ExitCode::FAILURE),
         Command::Generate(args) => generate::run(&args)?,
         Command::ClusterBinary => print(xtask::cluster_binary::build()?.display().to_string()),
     }

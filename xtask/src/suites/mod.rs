@@ -1,11 +1,13 @@
 //! `cargo xtask test`: set-up, then every suite, from fast to real.
 
+mod bench;
 mod checks;
 mod deny;
 mod run;
 mod tiers;
 mod words;
 
+pub use bench::{BenchArgs, bench};
 pub use tiers::Tier;
 
 use crate::chromium;

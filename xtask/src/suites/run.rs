@@ -202,7 +202,7 @@ fn first_word(text: &str) -> &str {
 }
 
 /// Runs a command and hands over each line of its standard output; its standard error is shown.
-fn lines(command: &mut Command, mut each: impl FnMut(&str)) -> Result<ExitStatus> {
+pub(super) fn lines(command: &mut Command, mut each: impl FnMut(&str)) -> Result<ExitStatus> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("starting the tests")?;
     if let Some(output) = child.stdout.take() {
         for line in BufReader::new(output).split(b'\n').map_while(std::io::Result::ok) {
