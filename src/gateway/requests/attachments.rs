@@ -7,6 +7,7 @@ use crate::api::v1alpha1::{Attachment, AttentionRequest};
 use crate::domain::attachment::POLLING_CLIENT;
 use crate::gateway::hub::Key;
 use crate::gateway::metrics::GatewayMetrics;
+use crate::gateway::requests::outcome::is_over;
 use crate::k8s::apply::Manager;
 use crate::runtime::tasks::Tasks;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -204,10 +205,10 @@ impl Attached {
         if !self.noticed || !written.contains_key(&self.call) {
             return false;
         }
-        // What was seen may be older than the last write.
+        // What was seen may be older than the last write; and what is over is told by its outcome, which comes.
         let api: Api<AttentionRequest> = Api::namespaced(self.owner.client.clone(), &self.entry.key.0);
         match tokio::time::timeout(ASKING, api.get_opt(&self.entry.key.1)).await {
-            Ok(Ok(Some(now))) if !self.names(&now) => {}
+            Ok(Ok(Some(now))) if !self.names(&now) && !is_over(&now) => {}
             _ => return false,
         }
         written.remove(&self.call);
@@ -250,7 +251,7 @@ impl Drop for Attached {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::v1alpha1::{AttentionRequestSpec, AttentionRequestStatus};
+    use crate::api::v1alpha1::{AttentionRequestSpec, AttentionRequestStatus, Phase};
     use http_body_util::BodyExt as _;
     use kube::client::Body;
     use serde_json::Value;
@@ -329,6 +330,18 @@ mod tests {
         assert!(attached.is_taken_out(&request(&[])).await);
         attached.detach().await;
         assert_eq!(server.asked.lock().unwrap().len(), 3, "there is nothing left to write");
+    }
+
+    /// A process that was stopped for a while sees one after the other what happened meanwhile.
+    #[tokio::test]
+    async fn who_was_taken_out_of_what_is_over_hears_the_end() {
+        let server = Server::default();
+        let mut over = request(&[]);
+        over.status.as_mut().unwrap().phase = Some(Phase::Timeout);
+        let attachments = server.attachments(vec![stored(&["c"]), (200, serde_json::to_value(over).unwrap())]);
+        let mut attached = attachments.attach(&key(), "c").await;
+        assert!(!attached.is_taken_out(&request(&["c"])).await);
+        assert!(!attached.is_taken_out(&request(&[])).await, "the end is on its way");
     }
 
     #[tokio::test]
