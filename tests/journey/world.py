@@ -1,6 +1,7 @@
 """A whole Beckon: `cargo xtask up`, its users, its processes, and kubectl."""
 
 import base64
+import functools
 import json
 import os
 import pathlib
@@ -17,6 +18,14 @@ from waiting import eventually
 
 # What people typed into the agents' pages.
 TYPED = set()
+
+# Where the API server keeps what tests look at.
+PATHS = {
+    "attn": "/apis/beckon.dev/v1alpha1/namespaces/{namespace}/attentionrequests",
+    "bsess": "/apis/beckon.dev/v1alpha1/namespaces/{namespace}/browsersessions",
+    "pod": "/api/v1/namespaces/{namespace}/pods",
+    "secret": "/api/v1/namespaces/{namespace}/secrets",
+}
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
@@ -131,11 +140,17 @@ class World:
         assert done.returncode == 0, f"kubectl {' '.join(words)} as {user}: {done.stderr}"
         return done.stdout
 
-    def get(self, kind, name):
-        return json.loads(self.kubectl("admin", "get", kind, name, "-n", self.namespace, "-o", "json"))
+    @functools.cached_property
+    def admin(self):
+        return self.api("admin")
+
+    def get(self, kind, name=""):
+        """An object, or without a name the list of all. Asked without kubectl, since tests ask again and again, and each start of
+        kubectl costs a processor a tenth of a second."""
+        return self.admin.get(f"{PATHS[kind].format(namespace=self.namespace)}/{name}".rstrip("/")).raise_for_status().json()
 
     def requests(self, session=None):
-        items = json.loads(self.kubectl("admin", "get", "attn", "-n", self.namespace, "-o", "json"))["items"]
+        items = self.get("attn")["items"]
         return [item for item in items if session is None or item["spec"].get("sessionRef", {}).get("name") == session]
 
     def open_request(self, session, reason=None):
