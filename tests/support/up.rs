@@ -92,7 +92,7 @@ pub fn xtask() -> PathBuf {
         return PathBuf::from(program);
     }
     let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let built = Command::new(env!("CARGO")).current_dir(repository).args(["build", "--quiet", "--package", "xtask"]).status();
+    let built = xtask::cargo::command().current_dir(repository).args(["build", "--quiet", "--package", "xtask"]).status();
     assert!(built.expect("cargo build").success(), "cargo build --package xtask failed");
     Path::new(env!("CARGO_BIN_EXE_beckon")).with_file_name("xtask")
 }

@@ -1,5 +1,6 @@
 //! Writes what is generated: `crds/` from the types, and the chart's copies, since Helm reads nothing outside a chart.
 
+use crate::cargo;
 use crate::failure::{Context as _, Failure, Result};
 use crate::files::repository;
 use crate::settings::SETTINGS;
@@ -7,7 +8,6 @@ use clap::Args;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Write what is generated.
 #[derive(Args, Clone, Debug)]
@@ -74,7 +74,7 @@ fn restore(root: &Path, files: &Files) -> Result<()> {
 
 /// Generates everything below `root`, the repository.
 pub fn generate(root: &Path) -> Result<()> {
-    let mut print = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut print = cargo::command();
     let printed = print.args(["run", "--quiet", "--bin", "beckon", "--", "crds"]).current_dir(root).output().context("beckon crds")?;
     if !printed.status.success() {
         return Err(Failure::new(format!("beckon crds: {}", String::from_utf8_lossy(&printed.stderr).trim())));

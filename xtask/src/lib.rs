@@ -2,6 +2,7 @@
 //!
 //! Only small dependencies, so that `cargo xtask` itself compiles in seconds; the API server is spoken to through `kubectl`.
 
+pub mod cargo;
 pub mod chromium;
 pub mod cluster_binary;
 pub mod control_plane;

@@ -1,12 +1,12 @@
 //! `cargo xtask bench`: measures what is claimed about time.
 
-use super::run::{cargo, lines};
+use super::run::lines;
 use super::{Tier, run, set_up};
+use crate::cargo;
 use crate::failure::Result;
 use crate::files::repository;
 use crate::progress::{print, say};
 use clap::Args;
-use std::process::Command;
 
 /// The tiers with measurements: tests of a module `timing` that are ignored otherwise.
 const TIERS: &[Tier] = &[Tier::Browser, Tier::Dashboard];
@@ -27,7 +27,7 @@ pub fn bench(args: &BenchArgs) -> Result<bool> {
     say("measuring, with a debug build: what else runs on this machine is measured too ...");
     let mut taken = true;
     for target in TIERS.iter().map(|tier| tier.targets()).collect::<Result<Vec<_>>>()?.into_iter().flatten() {
-        let mut command = Command::new(cargo());
+        let mut command = cargo::command();
         let name = args.name.as_deref().unwrap_or("timing::");
         command.current_dir(repository()).args(["test", "--quiet", "--test", &target, name]);
         command.args(["--", "--ignored", "--nocapture", "--test-threads=1"]);

@@ -2,6 +2,7 @@
 
 use super::run::Counts;
 use super::{TestArgs, deny};
+use crate::cargo;
 use crate::failure::Result;
 use crate::files::repository;
 use crate::progress::print;
@@ -12,14 +13,14 @@ use std::process::Command;
 /// Runs them all; a failing one keeps none of the others back.
 pub(super) fn lint(args: &TestArgs) -> Result<Counts> {
     let mut counts = Counts::default();
-    let cargo = |args: &[&str]| {
-        let mut command = Command::new(super::run::cargo());
+    let run = |args: &[&str]| {
+        let mut command = cargo::command();
         command.current_dir(repository()).args(args);
         command
     };
-    counts.check("cargo fmt --check", &mut cargo(&["fmt", "--all", "--check"]))?;
-    counts.check("cargo clippy", &mut cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
-    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
+    counts.check("cargo fmt --check", &mut run(&["fmt", "--all", "--check"]))?;
+    counts.check("cargo clippy", &mut run(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    let mut doc = run(&["doc", "--workspace", "--no-deps", "--quiet"]);
     counts.check("cargo doc", doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     deny::check(args.advisories, &mut counts)?;
     Ok(counts)

@@ -1,6 +1,7 @@
 //! cargo-deny: licences, sources, crates that are banned or there twice; and advisories when asked for.
 
-use super::run::{Counts, cargo};
+use super::run::Counts;
+use crate::cargo;
 use crate::failure::{Context as _, Failure, Result};
 use crate::files::{cache_dir, repository};
 use crate::process::find_program;
@@ -15,7 +16,7 @@ const VERSION: &str = "0.20.2";
 pub(super) fn check(advisories: bool, counts: &mut Counts) -> Result<()> {
     let mut command = Command::new(program()?);
     let what: &[&str] = if advisories { &["check"] } else { &["--offline", "check", "bans", "licenses", "sources"] };
-    counts.check("cargo deny", command.current_dir(repository()).env("CARGO", cargo()).args(what))
+    counts.check("cargo deny", command.current_dir(repository()).env("CARGO", cargo::program()).args(what))
 }
 
 /// The `cargo-deny` of this machine, else one from the cache, built first if need be.
@@ -33,7 +34,7 @@ pub(super) fn program() -> Result<PathBuf> {
 
 fn build(root: &std::path::Path) -> Result<()> {
     let mut step = Step::start("building cargo-deny: some minutes, once; it is kept in the cache directory");
-    let mut command = Command::new(cargo());
+    let mut command = cargo::command();
     command.args(["install", "--locked", "--color=never", &format!("cargo-deny@{VERSION}"), "--root"]).arg(root);
     // It runs for a second, so its build had better be quick than good.
     command.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");

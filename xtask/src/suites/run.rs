@@ -4,6 +4,7 @@ use super::TestArgs;
 use super::checks;
 use super::tiers::Tier;
 use super::words::LastWords;
+use crate::cargo;
 use crate::failure::{Context as _, Failure, Result};
 use crate::files::repository;
 use crate::progress::{print, say};
@@ -78,11 +79,6 @@ impl Counts {
     }
 }
 
-/// The `cargo` that runs us.
-pub(super) fn cargo() -> OsString {
-    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
-}
-
 /// The flags of `cargo test` for the test targets of this tier: those of each run by themselves.
 fn runs(tier: Tier) -> Result<Vec<Vec<OsString>>> {
     let targets = tier.targets()?.into_iter().map(|target| vec!["--test".into(), target.into()]);
@@ -99,7 +95,7 @@ pub(super) fn compile(tiers: &[Tier]) -> Result<Counts> {
     let runs = tiers.iter().map(|tier| runs(*tier)).collect::<Result<Vec<_>>>()?;
     let flags: Vec<OsString> = runs.into_iter().flatten().flatten().collect();
     if !flags.is_empty() {
-        let mut command = Command::new(cargo());
+        let mut command = cargo::command();
         command.current_dir(repository()).args(["test", "--workspace", "--no-run", "--quiet"]).args(flags);
         counts.check("compiling Beckon and the suites", &mut command)?;
     }
@@ -133,7 +129,7 @@ pub(super) fn tier(tier: Tier, args: &TestArgs, environment: &[(&str, OsString)]
         say("there are no such tests yet");
     }
     let run = |flags: &Vec<OsString>| {
-        let mut command = Command::new(cargo());
+        let mut command = cargo::command();
         command.current_dir(repository()).args(["test", "--workspace", "--no-fail-fast"]).args(flags).args(&args.name);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         if let Some(threads) = tier.threads() {

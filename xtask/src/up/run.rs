@@ -7,6 +7,7 @@ use super::stack::Stack;
 use super::state::State;
 use super::worker::Worker;
 use super::{demo, forward};
+use crate::cargo;
 use crate::chromium;
 use crate::cluster_binary::Programs;
 use crate::failure::{Context as _, Failure, Result};
@@ -15,7 +16,6 @@ use crate::ports;
 use crate::process::Identity;
 use crate::progress::say;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -44,9 +44,9 @@ pub(super) fn prepare(plan: &Plan) -> Result<()> {
 pub(super) fn build_beckon() -> Result<PathBuf> {
     if given_beckon().is_none() {
         say("building Beckon (cargo build) ...");
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.current_dir(repository()).args(["build", "--quiet", "--package", "beckon", "--bin", "beckon"]);
-        if !cargo.status().context("cargo build")?.success() {
+        let mut build = cargo::command();
+        build.current_dir(repository()).args(["build", "--quiet", "--package", "beckon", "--bin", "beckon"]);
+        if !build.status().context("cargo build")?.success() {
             return Err(Failure::new("cargo build failed; what it says is above"));
         }
     }
