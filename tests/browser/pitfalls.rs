@@ -251,7 +251,7 @@ async fn p9_a_stalled_viewer_stalls_nobody_and_a_late_one_sees_the_last_frame() 
         let mut first = browser.viewer().await;
         let (.., before) = first.frame(SOON).await.unwrap();
         // Reads nothing, acknowledges nothing.
-        let mut stalled = browser.viewer().await;
+        let _stalled = browser.viewer().await;
         let button = browser.find("More").await;
         let mut last = before;
         for _ in 0..6 {
@@ -275,16 +275,51 @@ async fn p9_a_stalled_viewer_stalls_nobody_and_a_late_one_sees_the_last_frame() 
                 }
             }
         }
-        // What it gets when it reads again is the newest, not everything between.
-        let mut behind = 0;
-        loop {
-            let (.., jpeg) = stalled.frame(SOON).await.unwrap_or_else(|| panic!("{flavour}: the newest frame does not come"));
-            behind += 1;
-            if jpeg == shown {
-                break;
-            }
+    }
+}
+
+/// 9: who reads more slowly than the page moves misses frames. If they were kept, they would fill the memory, and show the past.
+#[tokio::test]
+async fn p9_frames_that_a_viewer_does_not_read_are_kept_nowhere() {
+    // Bytes that are drawn, that the driver may hold more than before, and that the two ends of the connection may.
+    const DRAWN: usize = 64 << 20;
+    const KEPT: u64 = 24 << 20;
+    const ON_THE_WAY: usize = 20 << 20;
+    // No two pictures are alike, and none of them gets smaller.
+    let page = "<body style='margin:0'><canvas id=c width=1280 height=800 style='display:block'></canvas><script>
+        const noise = new OffscreenCanvas(1600, 1000), brush = noise.getContext('2d'), dots = brush.createImageData(1600, 1000);
+        const bits = new Uint32Array(dots.data.buffer); let n = 1;
+        for (let i = 0; i < bits.length; i += 1) { n ^= n << 13; n ^= n >>> 17; n ^= n << 5; bits[i] = n | 0xff000000; }
+        brush.putImageData(dots, 0, 0); const screen = c.getContext('2d');
+        const draw = () => { screen.drawImage(noise, -Math.random() * 320 | 0, -Math.random() * 200 | 0); requestAnimationFrame(draw); }; draw();
+        </script>";
+    let site = Site::start(&[("/", page)]).await;
+    let browser = Browser::at(SHELL, &site.url("/")).await;
+    let mut reads = browser.viewer().await;
+    // What a few frames need is needed for good.
+    while reads.numbered(SOON).await.unwrap().0 < 5 {}
+    let mut slow = browser.viewer().await;
+    slow.numbered(SOON).await.unwrap();
+    let before = browser.resident();
+    let (mut drawn, mut newest, mut most, mut read) = (0, 0, before, Instant::now());
+    while drawn < DRAWN {
+        let (number, bytes) = reads.numbered(SOON).await.unwrap_or_else(|| panic!("the view is frozen after {drawn} bytes"));
+        (drawn, newest, most) = (drawn + bytes, number, most.max(browser.resident()));
+        // One that takes nothing at all is given up.
+        if read.elapsed() > Duration::from_secs(5) {
+            slow.numbered(SOON).await.unwrap();
+            read = Instant::now();
         }
-        assert!(behind <= 30, "{flavour}: {behind}");
+    }
+    assert!(most < before + KEPT, "the driver held {} MiB, and then {}", before >> 20, most >> 20);
+    let mut past = 0;
+    loop {
+        let (number, bytes) = slow.numbered(SOON).await.unwrap();
+        if number >= newest {
+            break;
+        }
+        past += bytes;
+        assert!(past < ON_THE_WAY, "it is shown the past: {number} instead of {newest}");
     }
 }
 

@@ -21,7 +21,7 @@ pub struct Viewer {
 /// What a view gets.
 #[derive(Debug)]
 pub enum Got {
-    Frame { width: u16, height: u16, jpeg: Bytes },
+    Frame { sequence: u32, width: u16, height: u16, jpeg: Bytes },
     Event(LiveEvent),
 }
 
@@ -46,6 +46,7 @@ impl Viewer {
                     assert_eq!(&bytes[..4], b"BF01");
                     let number = |range: std::ops::Range<usize>| bytes[range].iter().fold(0_u64, |n, byte| n << 8 | u64::from(*byte));
                     return Some(Got::Frame {
+                        sequence: u32::try_from(number(4..8)).unwrap(),
                         width: u16::try_from(number(8..10)).unwrap(),
                         height: u16::try_from(number(10..12)).unwrap(),
                         jpeg: bytes.slice(FrameHeader::LEN..),
@@ -80,6 +81,17 @@ impl Viewer {
         loop {
             match self.next(deadline.saturating_duration_since(Instant::now())).await? {
                 Got::Frame { width, height, jpeg, .. } => return Some((width, height, jpeg)),
+                Got::Event(_) => {}
+            }
+        }
+    }
+
+    /// The number of the next frame, and the bytes of its picture.
+    pub async fn numbered(&mut self, within: Duration) -> Option<(u32, usize)> {
+        let deadline = Instant::now() + within;
+        loop {
+            match self.next(deadline.saturating_duration_since(Instant::now())).await? {
+                Got::Frame { sequence, jpeg, .. } => return Some((sequence, jpeg.len())),
                 Got::Event(_) => {}
             }
         }
