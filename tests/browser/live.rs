@@ -5,7 +5,8 @@ use crate::site::Site;
 use beckon::driver::LiveEvent;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::time::Duration;
 
 #[tokio::test]
 async fn a_viewer_starts_with_control_page_dialog_and_picture() {
@@ -85,4 +86,54 @@ async fn a_title_that_changes_later_is_told() {
     let mut viewer = browser.viewer().await;
     browser.click("Go").await;
     viewer.event("the title", |event| matches!(event, LiveEvent::Page { page, .. } if page.title == "two")).await;
+}
+
+/// What the log says that Chromium was asked, from this line on.
+fn asked(browser: &Browser, from: usize) -> Vec<String> {
+    let lines = browser.log();
+    let lines = lines.iter().skip(from).filter(|line| line.contains("Chromium is asked"));
+    lines.map(|line| serde_json::from_str::<Value>(line).unwrap()["method"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The frames come by themselves, when the page changes: nobody asks for them, and of a page that is still there are none.
+#[tokio::test]
+async fn frames_come_from_the_screencast_and_are_not_asked_for() {
+    const TITLE: &str = "Target.getTargetInfo";
+    const TAKEN: &str = "Page.screencastFrameAck";
+    const CHANGES: usize = 5;
+    let still = "<title>still</title><h1>here</h1>";
+    let changes = "<title>changes</title><h1 id=n>0</h1><script>setInterval(() => { n.textContent = +n.textContent + 1; say('change'); }, 1000)</script>";
+    let site = Site::start(&[("/still", still), ("/changes", changes)]).await;
+    let only = |asked: Vec<String>, some: &[&str]| asked.iter().all(|asked| some.contains(&asked.as_str()));
+    for flavour in BOTH {
+        site.forget();
+        let browser = Browser::start_saying(flavour, &[("BECKON_LOG", "info,beckon=trace")]).await;
+        browser.tool("navigate", &json!({ "url": site.url("/still") })).await.unwrap();
+        let mut viewer = browser.viewer().await;
+        viewer.frame(SOON).await.unwrap();
+        while viewer.frame(Duration::from_secs(1)).await.is_some() {}
+        let (from, mut frames) = (browser.log().len(), 0);
+        // Every two seconds, as long as somebody looks.
+        while asked(&browser, from).iter().filter(|asked| *asked == TITLE).count() < 2 {
+            frames += viewer.frames_in(Duration::from_millis(100)).await;
+        }
+        assert_eq!(frames, 0, "{flavour}: frames of a page that is still");
+        assert!(only(asked(&browser, from), &[TITLE]), "{flavour}: {:?}", asked(&browser, from));
+
+        browser.tool("navigate", &json!({ "url": site.url("/changes") })).await.unwrap();
+        viewer.event("the page", |event| matches!(event, LiveEvent::Page { page, .. } if page.title == "changes")).await;
+        site.told_that("change").await;
+        while viewer.frame(Duration::from_millis(500)).await.is_some() {}
+        let (from, before, mut frames) = (browser.log().len(), site.told().len(), 0);
+        while site.told().len() < before + CHANGES {
+            frames += viewer.frames_in(Duration::from_millis(100)).await;
+        }
+        assert!((1..=2 * CHANGES).contains(&frames), "{flavour}: {frames} frames of {CHANGES} changes");
+        assert!(only(asked(&browser, from), &[TITLE, TAKEN]), "{flavour}: {:?}", asked(&browser, from));
+        assert!(asked(&browser, from).iter().any(|asked| asked == TAKEN), "{flavour}");
+        // A picture that is asked for is seen here.
+        browser.tool("screenshot", &json!({})).await.unwrap();
+        assert!(asked(&browser, from).iter().any(|asked| asked == "Page.captureScreenshot"), "{flavour}");
+        assert!(asked(&browser, 0).iter().any(|asked| asked == "Page.startScreencast"), "{flavour}");
+    }
 }

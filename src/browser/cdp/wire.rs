@@ -111,6 +111,8 @@ struct CastMetadata {
 
 /// A command's bytes, with the NUL that ends it.
 pub(super) fn command(id: u64, session: Option<&str>, method: &str, params: &Value) -> Vec<u8> {
+    // What it says is a page's or a person's business.
+    tracing::trace!(method, "Chromium is asked");
     let mut message = json!({ "id": id, "method": method, "params": params });
     if let (Some(session), Some(object)) = (session, message.as_object_mut()) {
         object.insert("sessionId".to_owned(), session.into());
