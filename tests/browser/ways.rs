@@ -2,7 +2,7 @@
 
 use crate::harness::{BOTH, Browser, in_both};
 use crate::site::Site;
-use crate::viewer::Viewer;
+use crate::viewer::{Viewer, press};
 use beckon::driver::LiveEvent;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -111,6 +111,26 @@ async fn a_page_that_hangs_while_it_is_left_is_left_all_the_same() {
         assert!(browser.snapshot().await.contains("home"), "{flavour}");
     })
     .await;
+}
+
+/// What the person clicked hangs: "back" is the way out.
+#[tokio::test]
+async fn a_person_leaves_a_page_that_hangs() {
+    let hang = "<title>hang</title><body style='margin:0'><button style='width:100px;height:50px' onclick='sayNow(`hangs`); while (true);'>Hang</button>";
+    let site = Site::start(&[("/hang", hang), ("/", "<title>home</title><h1>home</h1>")]).await;
+    for flavour in BOTH {
+        site.forget();
+        let browser = Browser::at(flavour, &site.url("/")).await;
+        browser.tool("navigate", &json!({ "url": site.url("/hang") })).await.unwrap();
+        let mut viewer = browser.viewer().await;
+        let lease = browser.hold("ann").await.lease;
+        viewer.input(&lease, press(50.0, 25.0)).await;
+        site.told_that("hangs").await;
+        go(&mut viewer, &lease, "back").await;
+        browser.until("it is left", |state| state.page.title == "home" && !state.tabs[0].crashed).await;
+        browser.release(&json!({ "lease": lease })).await.unwrap();
+        assert!(browser.snapshot().await.contains("home"), "{flavour}");
+    }
 }
 
 /// An agent that can neither look nor leave would be stuck for good.
