@@ -1,6 +1,7 @@
 //! Which binary, and with which flags.
 
 use super::args::{BrowserArgs, Flavour};
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -54,6 +55,11 @@ const UNSEEN: &[&str] = &[
     // What a person or an agent does before a document's first frame is committed would be dropped in silence.
     "--allow-pre-commit-input",
 ];
+/// Where a page may lead. Chromium asks whether to start another program for any other address, in a window that no picture shows
+/// and that takes all input away. Our script in the page keeps it from going there; a redirect, a frame or a new tab gets past it,
+/// and then shows Chromium's page that says why. About mail Chromium asks nobody.
+const LEADS_TO: &[&str] =
+    &["http://*", "https://*", "about:*", "blob:*", "data:*", "filesystem:*", "chrome-extension://*", "mailto:*", "news:*", "snews:*"];
 /// A tab that nobody sees works on like one that somebody sees.
 const AWAKE: &[&str] =
     &["--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding"];
@@ -85,6 +91,12 @@ pub(super) fn locate(args: &BrowserArgs) -> Result<PathBuf, NotFound> {
     }
     let looked = looked.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
     Err(NotFound { flavour, looked, install })
+}
+
+/// What Chromium finds in its profile.
+#[must_use]
+pub(super) fn preferences() -> Value {
+    json!({ "policy": { "url_blocklist": ["*"], "url_allowlist": LEADS_TO } })
 }
 
 /// Chromium's arguments.

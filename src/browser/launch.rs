@@ -71,9 +71,10 @@ impl Home {
     /// When it can't be made.
     pub(super) fn make() -> Result<Self, LaunchError> {
         let path = std::env::temp_dir().join(format!("beckon-browser-{}", std::process::id()));
-        std::fs::create_dir_all(path.join("profile")).map_err(|error| {
-            LaunchError::Setup(format!("{}: {error}; TMPDIR must name a directory that can be written", path.display()))
-        })?;
+        let preferences = path.join("profile/Default");
+        let made = std::fs::create_dir_all(&preferences)
+            .and_then(|()| std::fs::write(preferences.join("Preferences"), command_line::preferences().to_string()));
+        made.map_err(|error| LaunchError::Setup(format!("{}: {error}; TMPDIR must name a directory that can be written", path.display())))?;
         Ok(Self(path))
     }
 

@@ -90,7 +90,7 @@ pub enum LiveEvent {
     },
     /// Something happened beside the page; told once.
     Notice {
-        /// `DOWNLOAD_REFUSED` or `TAB_REFUSED`.
+        /// `DOWNLOAD_REFUSED`, `PROGRAM_REFUSED` or `TAB_REFUSED`.
         code: String,
         /// For a person.
         message: String,

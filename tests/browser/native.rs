@@ -1,6 +1,6 @@
 //! What a browser shows outside of its page: a person sees only the page, and must be able to go on all the same.
 
-use crate::harness::{BOTH, Browser, SHELL, SOON};
+use crate::harness::{BOTH, Browser, CHROMIUM, SHELL, SOON};
 use crate::site::Site;
 use crate::viewer::{Viewer, key, press};
 use beckon::driver::LiveEvent;
@@ -44,6 +44,8 @@ async fn prompts_that_nobody_sees_take_no_input_away() {
         "showDirectoryPicker()",
         "print()",
         "open('mailto:a@b.example', '_self')",
+        "open('zoommtg://x', '_self')",
+        "document.body.append(Object.assign(document.createElement('iframe'), { src: 'zoommtg://x', style: 'position:absolute;top:200px' }))",
     ];
     let paths: Vec<&'static str> = (0..asks.len()).map(|at| &*format!("/{at}").leak()).collect();
     let pages: Vec<String> = asks.iter().map(|ask| asking(ask)).collect();
@@ -142,6 +144,29 @@ async fn a_refused_download_is_told_to_person_and_agent() {
         viewer.input(&lease, press(50.0, 125.0)).await;
         viewer.event("what the person did", told).await;
     }
+}
+
+/// A redirect that leads to another program gets past what keeps a page from it.
+#[tokio::test]
+async fn a_page_that_leads_to_another_program_is_left_again() {
+    let page = "<title>page</title><body style='margin:0'><a href=/program style='position:absolute;left:0;top:0;width:100px;height:50px'>Redirect</a>
+        <a href='zoommtg://x' style='position:absolute;left:0;top:100px;width:100px;height:50px'>Link</a>
+        <button style='position:absolute;left:0;top:200px;width:100px;height:50px' onclick='say(`heard`)'>Hear</button><script>say('ready')</script>";
+    let site = Site::start(&[("/", page)]).await;
+    let browser = Browser::at(CHROMIUM, &site.url("/")).await;
+    let mut viewer = browser.viewer().await;
+    let lease = browser.hold("ann").await.lease;
+    site.told_that("ready").await;
+    viewer.input(&lease, press(50.0, 125.0)).await;
+    let told = |event: &LiveEvent| matches!(event, LiveEvent::Notice { code, message } if code == "PROGRAM_REFUSED" && message.contains("zoommtg:"));
+    viewer.event("what the page wanted", told).await;
+    clicked(&site, &mut viewer, &lease, (50.0, 225.0), "heard").await;
+    viewer.input(&lease, press(50.0, 25.0)).await;
+    browser.until("a page that says why", |state| state.page.title != "page").await;
+    site.forget();
+    viewer.say(&json!({ "type": "go", "lease": lease, "to": "back" }).to_string()).await;
+    site.told_that("ready").await;
+    clicked(&site, &mut viewer, &lease, (50.0, 225.0), "heard").await;
 }
 
 /// The old headless mode blocks no popups: a page could open them until the machine has no memory left.

@@ -96,6 +96,7 @@ async fn told(State(shared): State<Shared>, body: String) -> StatusCode {
 async fn page(State(shared): State<Shared>, uri: Uri) -> Response {
     match shared.pages.get(uri.path()) {
         _ if uri.path() == "/download" => ([(header::CONTENT_DISPOSITION, "attachment; filename=x.bin")], vec![0_u8; 64]).into_response(),
+        _ if uri.path() == "/program" => (StatusCode::FOUND, [(header::LOCATION, "zoommtg://x")]).into_response(),
         Some(body) => Html(body.clone()).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }

@@ -202,8 +202,10 @@ impl Sink for Tabs {
             "Input.dragIntercepted" => self.dragged(event.session, event),
             "Runtime.bindingCalled" => {
                 let tab = event.session.and_then(|session| self.tab_around(session));
-                if let (Some(tab), Some(session), Some(called)) = (tab, event.session, event.params::<BindingCalled>()) {
-                    reported(&tab, cdp.session(session), &called);
+                if let (Some(tab), Some(session), Some(called)) = (tab, event.session, event.params::<BindingCalled>())
+                    && let Some(notice) = reported(&tab, cdp.session(session), &called)
+                {
+                    self.tell(notice);
                 }
             }
             _ => {
@@ -225,9 +227,9 @@ fn main_frame(tab: &Tab, event: &Event<'_>, change: impl FnOnce(&mut Load)) {
 }
 
 /// The page's own world can't reach the binding, but a page can make its elements say what it likes: bounded and checked.
-fn reported(tab: &Tab, session: Session, called: &BindingCalled) {
+fn reported(tab: &Tab, session: Session, called: &BindingCalled) -> Option<Notice> {
     if called.name != BINDING || called.payload.len() > LONGEST_REPORT {
-        return;
+        return None;
     }
     match serde_json::from_str::<Report>(&called.payload) {
         Ok(Report::Pointer { cursor, editable }) => {
@@ -253,6 +255,8 @@ fn reported(tab: &Tab, session: Session, called: &BindingCalled) {
                 None => known.take_if(|known| known.session.id() == of && known.context == context).is_some(),
             });
         }
+        Ok(Report::Program { scheme }) => return Some(Notice::program(&scheme)),
         Err(_) => {}
     }
+    None
 }

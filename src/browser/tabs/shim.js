@@ -147,6 +147,16 @@
     return 'closed';
   };
 
+  /* ---- another program: the browser would ask in a window that nobody sees, and that takes all input away ---- */
+  const inside = new Set(['http:', 'https:', 'about:', 'blob:', 'data:', 'filesystem:', 'javascript:', 'chrome-extension:', 'chrome-error:']);
+  let outside = -Infinity;
+  globalThis.navigation?.addEventListener('navigate', (event) => {
+    const scheme = URL.parse(event.destination.url)?.protocol;
+    if (!event.cancelable || !scheme || inside.has(scheme)) return;
+    event.preventDefault();
+    if (performance.now() - outside > 1000) { outside = performance.now(); tell({ kind: 'program', scheme: cut(scheme, 40) }); }
+  });
+
   /* ---- the browser itself would leave fullscreen, but a person's Escape reaches only the page ---- */
   on('keydown', (event) => { if (event.key === 'Escape' && document.fullscreenElement) document.exitFullscreen().catch(() => {}); });
 })();

@@ -93,6 +93,7 @@ pub(super) enum Report {
     Pointer { cursor: String, editable: bool },
     Focus,
     Picker { picker: Option<PickerInfo> },
+    Program { scheme: String },
 }
 
 #[derive(Deserialize)]
