@@ -75,7 +75,7 @@ impl Tier {
 
     /// How many tests of a target run at once, when one for each processor leaves the processors idle.
     pub fn threads(self) -> Option<usize> {
-        matches!(self, Self::Mcp | Self::Plugin).then_some(4)
+        matches!(self, Self::Mcp | Self::Plugin | Self::Controller).then_some(4)
     }
 
     /// Which names of files in `tests/` belong to it, by their beginning.
