@@ -1,6 +1,7 @@
 //! Which hosts callers may name and which origins web pages may call from: against DNS rebinding and cross-site requests.
 
 use super::config::Settings;
+use http::header::{HOST, HeaderValue};
 use http::{HeaderMap, Uri};
 
 /// A refused `Host` or `Origin`.
@@ -14,17 +15,22 @@ pub enum OriginError {
     Origin,
 }
 
+/// The host that a request names: in its header `Host`, or, as over HTTP/2, in its address alone.
+pub fn host_named(uri: &Uri, headers: &HeaderMap) -> Option<HeaderValue> {
+    headers.get(HOST).cloned().or_else(|| HeaderValue::from_str(uri.authority()?.as_str()).ok())
+}
+
 /// Checks the host, and the origin where there is one. A caller that is no browser sends none.
 pub fn check(settings: &Settings, uri: &Uri, headers: &HeaderMap) -> Result<(), OriginError> {
-    let host = headers.get(http::header::HOST).map(|value| value.to_str().unwrap_or_default().to_owned());
-    let host = host.or_else(|| uri.authority().map(ToString::to_string)).unwrap_or_default();
-    if !host_allowed(settings, &host) {
+    let named = host_named(uri, headers);
+    let host = named.as_ref().and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if !host_allowed(settings, host) {
         return Err(OriginError::Host);
     }
     let mut origins = headers.get_all(http::header::ORIGIN).iter();
     match (origins.next(), origins.next()) {
         (None, _) => Ok(()),
-        (Some(origin), None) if origin_allowed(settings, &host, origin.to_str().unwrap_or_default()) => Ok(()),
+        (Some(origin), None) if origin_allowed(settings, host, origin.to_str().unwrap_or_default()) => Ok(()),
         _ => Err(OriginError::Origin),
     }
 }
@@ -97,7 +103,7 @@ mod tests {
         ];
         for (host, origin, want) in cases {
             let mut headers = HeaderMap::new();
-            headers.insert(http::header::HOST, host.parse().unwrap());
+            headers.insert(HOST, host.parse().unwrap());
             if let Some(origin) = origin {
                 headers.insert(http::header::ORIGIN, origin.parse().unwrap());
             }

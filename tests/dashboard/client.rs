@@ -52,7 +52,16 @@ impl Reply {
 
 /// Sends a request and returns its reply when the head is there.
 pub async fn open(host: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> http::Response<Incoming> {
-    let http = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build_http();
+    request(false, host, method, path, headers, body).await
+}
+
+/// The same over HTTP/2, which is spoken without asking; there the address names the host, and no header does.
+pub async fn open_http2(host: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> http::Response<Incoming> {
+    request(true, host, method, path, headers, body).await
+}
+
+async fn request(http2: bool, host: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> http::Response<Incoming> {
+    let http = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).http2_only(http2).build_http();
     let mut request = Request::builder().method(method).uri(format!("http://{host}{path}"));
     for (name, value) in headers {
         request = request.header(*name, *value);

@@ -1,6 +1,6 @@
 //! Who gets in, and what every reply carries.
 
-use crate::client::{NAMESPACE, call, kubectl, open, replica, send, sign_in, up, with_cookie};
+use crate::client::{NAMESPACE, call, kubectl, open, open_http2, replica, send, sign_in, up, with_cookie};
 use crate::support::{eventually, unique};
 use http::StatusCode;
 use http::header::SET_COOKIE;
@@ -105,6 +105,25 @@ async fn every_reply_leaves_a_page_nothing_to_be_abused_with() {
     let asset = page.text.split('"').find(|part| part.starts_with("/assets/") && part.ends_with("base.css")).unwrap();
     let asset = send(&host, "GET", asset, &[], "").await;
     assert!(asset.headers["cache-control"].to_str().unwrap().contains("immutable"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_over_http2_gets_in_too() {
+    let up = up().await;
+    let host = replica(up, 0);
+    let origin = format!("http://{host}");
+    let page = open_http2(&host, "GET", "/login", &[], "").await;
+    assert_eq!((page.status(), page.version()), (StatusCode::OK, http::Version::HTTP_2));
+    // What has effects compares the page's origin with the host.
+    let form = format!("token={}", up.text("operatorToken"));
+    for (origin, want) in [(origin.as_str(), StatusCode::SEE_OTHER), ("http://rebound.example", StatusCode::FORBIDDEN)] {
+        let reply = open_http2(&host, "POST", "/login", &[("origin", origin), FORM], &form).await;
+        assert_eq!(reply.status(), want, "{origin}");
+    }
+    let bearer = format!("Bearer {}", up.text("operatorToken"));
+    assert_eq!(open_http2(&host, "GET", "/api/v1/whoami", &[("authorization", &bearer)], "").await.status(), StatusCode::OK);
+    let foreign = open_http2(&host, "GET", "/login", &[("host", "rebound.example")], "").await;
+    assert_eq!(foreign.status(), StatusCode::FORBIDDEN);
 }
 
 #[tokio::test(flavor = "multi_thread")]

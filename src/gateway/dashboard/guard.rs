@@ -2,13 +2,14 @@
 
 use super::Site;
 use super::origin;
+use crate::gateway::origin::host_named;
 use crate::gateway::rest::Problem;
 use crate::runtime::clock;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http::HeaderValue;
-use http::header::{CACHE_CONTROL, HeaderName, SET_COOKIE};
+use http::header::{CACHE_CONTROL, HOST, HeaderName, SET_COOKIE};
 
 /// No inline script or style, nothing from elsewhere, no frame around it, forms only to ourselves, and markup only through the
 /// one function of the scripts that takes what this server rendered.
@@ -26,7 +27,11 @@ const ALWAYS: [(&str, &str); 7] = [
 ];
 
 /// Refuses foreign hosts, and sets the headers.
-pub(super) async fn guard(State(site): State<Site>, request: Request, next: Next) -> Response {
+pub(super) async fn guard(State(site): State<Site>, mut request: Request, next: Next) -> Response {
+    // Over HTTP/2 the address alone names the host. Everything behind this looks at the header.
+    if let Some(host) = host_named(request.uri(), request.headers()) {
+        request.headers_mut().insert(HOST, host);
+    }
     let mut reply = match origin::host(request.headers(), &site.gateway.settings) {
         Ok(_) => next.run(request).await,
         Err(foreign) => Problem::from(foreign).into_response(),
