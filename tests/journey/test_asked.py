@@ -3,6 +3,7 @@
 import http.server
 import re
 import threading
+import time
 
 import pytest
 from playwright.sync_api import expect
@@ -13,10 +14,12 @@ PAGE = """<!doctype html><meta charset=utf-8><title>{name}</title><style>* {{ po
 <input type=date id=day aria-label=Day style="left:20px;top:20px">
 <select id=size aria-label=Size style="appearance:none !important;left:20px;top:80px"><option>Small<option>Large</select>
 <input type=file id=scan style="left:20px;top:140px">
+<button id=ask style="left:20px;top:260px">Ask</button>
 <input id=code maxlength=1 style="left:20px;top:200px;width:40px"><input id=rest style="left:80px;top:200px">
 <script>
 const say = (text) => fetch("/said", {{ method: "POST", body: text }});
 for (const field of [day, size]) field.addEventListener("change", () => say(field.id + " " + field.value));
+ask.addEventListener("click", () => say("answer " + prompt("Your code?", "default")));
 scan.addEventListener("change", async () => say(scan.files[0].name + " " + await scan.files[0].text()));
 code.addEventListener("paste", (event) => {{ const text = event.clipboardData.getData("text/plain");
   event.preventDefault(); code.value = text[0]; rest.value = text.slice(1); say("code " + code.value + rest.value); }});
@@ -138,6 +141,49 @@ def test_the_wheel_turns_and_no_key_stays_down(world, agents, people, site):
     assert operator.problems == []
     operator.answer("Resolve", "Seen.")
     assert call.result(15)["message"] == "Seen."
+
+
+def test_what_is_typed_into_a_dialog_of_the_page_stays(world, agents, people, site):
+    agent, operator = agents(), people()
+    session = agent.session(f"{site.url}/dialog")
+    call = agent.ask(session, "Please give the page its code.")
+    operator.open(world.open_request(session)["metadata"]["name"])
+    operator.take_over()
+    page = operator.page
+    controls = []
+    page.expose_function("heardControl", lambda: controls.append(time.monotonic()))
+    page.evaluate(
+        """() => window.__live.sockets.at(-1).addEventListener("message", ({ data }) => {
+        if (typeof data === "string" && JSON.parse(data).type === "control") window.heardControl(); })"""
+    )
+
+    operator.click({"x": 100, "y": 280}, SIZE)
+    asked = page.get_by_role("dialog", name="Dialog of the page")
+    field = asked.get_by_label("Answer to the page")
+    expect(field).to_be_focused(timeout=SOON)
+    expect(field).to_have_value("default")
+    field.evaluate("(node) => node.dataset.first = 'yes'")
+    field.fill("")
+    # Each thing that a hand does is told to all who watch, at most once a second.
+    before, spots = len(controls), iter(range(1_000_000))
+    for typed in ("7", "72", "729"):
+        page.keyboard.type(typed[-1])
+        had = len(controls)
+
+        def moved():
+            page.mouse.move(*operator.point({"x": 900 + next(spots) % 50, "y": 700}, SIZE))
+            return len(controls) > had
+
+        eventually(moved, "what the driver says of who drives", 15)
+        expect(field).to_have_value(typed)
+    assert len(controls) - before >= 3
+    assert field.get_attribute("data-first") == "yes", "the same field all the time"
+    asked.get_by_role("button", name="OK").click()
+    eventually(lambda: "answer 729" in site.said, f"the answer at the page, not {site.said}", 15)
+    expect(asked).to_have_count(0, timeout=SOON)
+    assert operator.problems == []
+    operator.answer("Resolve", "Given.")
+    assert call.result(15)["message"] == "Given."
 
 
 def test_who_only_watches_sees_what_is_asked_and_answers_nothing(world, agents, people, site):

@@ -217,9 +217,11 @@ export class LiveView {
     this.dialog = dialog;
     if (!dialog) { this.clearOver(); return; }
     const driving = Boolean(this.lease);
+    const made = JSON.stringify([dialog, driving]);
+    if (this.over.firstChild?.made === made) return; // Somebody may be typing into it.
     const said = dialog.kind === "beforeunload" ? "The page asks whether to leave it. What was entered may be lost." : dialog.message;
-    const box = element("div", { class: "page-dialog", role: "dialog", "aria-label": "Dialog of the page" },
-      element("b", {}, "The page says"), element("p", { class: "said" }, said));
+    const box = Object.assign(element("div", { class: "page-dialog", role: "dialog", "aria-label": "Dialog of the page" },
+      element("b", {}, "The page says"), element("p", { class: "said" }, said)), { made });
     const prompt = dialog.kind === "prompt" ? element("input", { type: "text", value: dialog.default_value, "aria-label": "Answer to the page", maxlength: "4096", disabled: !driving }) : null;
     if (prompt) box.append(prompt);
     const reply = (accept) => this.send({ type: "dialog", lease: this.lease, id: dialog.id, accept, text: accept && prompt ? prompt.value : null });
