@@ -23,6 +23,7 @@ ask.addEventListener("click", () => say("answer " + prompt("Your code?", "defaul
 scan.addEventListener("change", async () => say(scan.files[0].name + " " + await scan.files[0].text()));
 code.addEventListener("paste", (event) => {{ const text = event.clipboardData.getData("text/plain");
   event.preventDefault(); code.value = text[0]; rest.value = text.slice(1); say("code " + code.value + rest.value); }});
+for (const kind of ["touchstart", "touchmove", "touchend"]) addEventListener(kind, (event) => say(kind + " " + event.touches.length));
 addEventListener("wheel", (event) => say("wheel " + Math.sign(event.deltaX) + " " + Math.sign(event.deltaY)));
 for (const kind of ["keydown", "keyup"]) addEventListener(kind, (event) => {{ if (event.key === "Shift" && !event.repeat) say(kind + " Shift"); }});
 say("{name}");
@@ -184,6 +185,51 @@ def test_what_is_typed_into_a_dialog_of_the_page_stays(world, agents, people, si
     assert operator.problems == []
     operator.answer("Resolve", "Given.")
     assert call.result(15)["message"] == "Given."
+
+
+def test_a_finger_that_was_down_before_is_not_the_pages(world, agents, people, site):
+    agent, operator = agents(), people(has_touch=True)
+    session = agent.session(f"{site.url}/fingers")
+    agent.ask(session, "Please have a look.")
+    operator.open(world.open_request(session)["metadata"]["name"])
+    operator.see()
+    page = operator.page
+    glass = operator.context.new_cdp_session(page)
+
+    def touch(kind, *places):
+        fingers = [dict(zip("xy", operator.point({"x": x, "y": y}, SIZE)), id=n) for n, x, y in places]
+        glass.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": fingers})
+
+    # One that was down before these hands took over.
+    touch("touchStart", (0, 700, 500))
+    page.get_by_role("button", name="Open live & take over").evaluate("(button) => button.click()")
+    eventually(lambda: operator.live.get_attribute("data-hands") == "me", "the hands on the page", 15)
+    sent = page.evaluate_handle(
+        """() => { const sent = [], { send } = WebSocket.prototype;
+        WebSocket.prototype.send = function (data) { sent.push(...(JSON.parse(data).events ?? []).filter(({ kind }) => kind === "touch")); send.call(this, data); };
+        return sent; }"""
+    )
+    for x in range(710, 740, 10):
+        touch("touchMove", (0, x, 500))
+    # Another one beside it is the page's.
+    touch("touchStart", (0, 740, 500), (1, 800, 500))
+    touch("touchMove", (0, 750, 500), (1, 810, 500))
+    touch("touchEnd")
+    eventually(lambda: "touchend 0" in site.said, f"a finger at the page, not {site.said}", 15)
+    # One that the page was told to have gone, since the person went elsewhere.
+    touch("touchStart", (0, 700, 500))
+    page.evaluate("dispatchEvent(new Event('blur'))")
+    for x in range(710, 740, 10):
+        touch("touchMove", (0, x, 500))
+    touch("touchEnd")
+    touch("touchStart", (0, 700, 550))
+    touch("touchEnd")
+    eventually(lambda: site.said.count("touchend 0") == 2, f"a tap at the page, not {site.said}", 15)
+    told = [(event["phase"], [point["id"] for point in event["points"]]) for event in sent.json_value()]
+    assert [phase for phase, _ in told if phase != "move"] == ["start", "end", "start", "start", "end"]
+    assert all(points for phase, points in told if phase != "end"), told
+    assert page.evaluate("window.__live.refused") == []
+    assert operator.problems == []
 
 
 def test_who_only_watches_sees_what_is_asked_and_answers_nothing(world, agents, people, site):

@@ -138,6 +138,8 @@ export class Hands {
         this.fingers.set(touch.identifier, [...Array(10).keys()].find((id) => !used.has(id)) ?? 9);
       }
     }
+    // A finger that went down before these hands took over, or were taken off, is not the agent's page's business.
+    if (![...event.changedTouches].some((touch) => this.fingers.has(touch.identifier))) return;
     const points = [...event.touches].filter((touch) => this.fingers.has(touch.identifier)).slice(0, 10)
       .map((touch) => ({ id: this.fingers.get(touch.identifier), ...this.at(touch) }));
     // Only the last finger ends a touch; one that leaves the others is missing from the next move.
