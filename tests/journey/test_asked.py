@@ -232,6 +232,35 @@ def test_a_finger_that_was_down_before_is_not_the_pages(world, agents, people, s
     assert operator.problems == []
 
 
+# How Ctrl+V arrives from keyboards without Latin letters.
+LAYOUTS = {"latin": "v", "Russian": "м", "Greek": "ω", "Hebrew": "ה", "Arabic": "ر"}
+
+
+def test_pastes_from_any_keyboard(world, agents, people, site):
+    agent, operator = agents(), people()
+    session = agent.session(f"{site.url}/paste")
+    agent.ask(session, "Please paste.")
+    operator.open(world.open_request(session)["metadata"]["name"])
+    operator.take_over()
+    page = operator.page
+    operator.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    board = operator.context.new_cdp_session(page)
+
+    def press(key, code, number, modifiers):
+        for kind in ("rawKeyDown", "keyUp"):
+            board.send("Input.dispatchKeyEvent", {"type": kind, "key": key, "code": code, "windowsVirtualKeyCode": number, "modifiers": modifiers})
+
+    operator.click({"x": 40, "y": 220}, SIZE)
+    for name, key in LAYOUTS.items():
+        page.evaluate("(text) => navigator.clipboard.writeText(text)", f"1 {name}")
+        press(key, "KeyV", 86, 2)
+        eventually(lambda: f"code 1 {name}" in site.said, f"the text from a {name} keyboard, not {site.said}", 15)
+    page.evaluate("(text) => navigator.clipboard.writeText(text)", "1 Insert")
+    press("Insert", "Insert", 45, 8)
+    eventually(lambda: "code 1 Insert" in site.said, f"the text by Shift+Insert, not {site.said}", 15)
+    assert operator.problems == []
+
+
 def test_who_only_watches_sees_what_is_asked_and_answers_nothing(world, agents, people, site):
     agent, watcher, driver = agents(), people("operator-2"), people()
     session = agent.session(f"{site.url}/one")

@@ -6,6 +6,8 @@ const TEXT_LIMIT = 4000;
 /** Keys that stay with the person's own browser. */
 const OWN = new Set(["F5", "F11", "F12"]);
 const OWN_WITH_CTRL = new Set(["t", "w", "n", "l", "r", "q", "Tab", "PageUp", "PageDown", "+", "-", "0"]);
+/** The letter of a shortcut: where the layout has none of ours (Cyrillic, Greek, Hebrew, Arabic), that of the key's place. */
+const letter = ({ key, code, shiftKey }) => (key > "\x7f" && /^Key[A-Z]$/.test(code) ? (shiftKey ? code.slice(3) : code.slice(3).toLowerCase()) : key);
 
 export class Hands {
   constructor(view, canvas, keys) {
@@ -167,9 +169,10 @@ export class Hands {
       if (soon) { event.preventDefault(); this.view.letGo(); return; }
     }
     const ctrl = event.ctrlKey || (MAC && event.metaKey);
-    if (OWN.has(event.key) || (ctrl && !event.altKey && OWN_WITH_CTRL.has(event.key))) return;
+    if (OWN.has(event.key) || (ctrl && !event.altKey && OWN_WITH_CTRL.has(letter(event)))) return;
     // The paste itself follows as an event with the text.
-    if (ctrl && !event.altKey && event.key.toLowerCase() === "v") return;
+    if (ctrl && !event.altKey && letter(event).toLowerCase() === "v") return;
+    if (event.key === "Insert" && event.shiftKey && !ctrl && !event.altKey) return;
     event.preventDefault();
     this.push(this.key("key_down", event));
   }
