@@ -224,7 +224,7 @@ async fn a_real_server_takes_every_object() {
     let names = |kind| String::from_utf8(succeeded(plane.kubectl("admin", &["get", kind, "--output=name"]))).unwrap();
     install("install");
     assert_eq!(names("mutatingadmissionpolicies").lines().count(), 4);
-    assert_eq!(names("validatingadmissionpolicies").lines().count(), 4);
+    assert_eq!(names("validatingadmissionpolicies").lines().count(), 5);
     install("upgrade");
     succeeded(helm(&["uninstall", "odd", "--namespace=tools", &config]));
     assert_eq!(names("validatingadmissionpolicies"), "");

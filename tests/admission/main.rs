@@ -37,6 +37,7 @@ mod outcomes;
 mod races;
 mod roles;
 mod samples;
+mod secrets;
 mod sessions;
 mod speaking;
 mod stamps;
