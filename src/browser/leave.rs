@@ -41,20 +41,22 @@ pub(super) async fn alive(tab: &Tab) -> Result<bool, CdpError> {
     }
 }
 
-/// A tab that can go on to another document: this one, or the one that takes its place.
+/// A tab that can go on to another document: this one, or the one that takes its place. `None` when whoever leaves `may` no
+/// longer, which is asked right before anything is done.
 ///
 /// # Errors
 /// When Chromium is gone.
-pub(super) async fn free(tabs: &Tabs, tab: &Arc<Tab>) -> Result<Arc<Tab>, CdpError> {
+pub(super) async fn free(tabs: &Tabs, tab: &Arc<Tab>, may: impl Fn() -> bool) -> Result<Option<Arc<Tab>>, CdpError> {
     let asks = tab.dialog.borrow().is_some();
-    if tab.facts().crashed || (!asks && alive(tab).await?) {
-        return Ok(tab.clone());
+    let free = tab.facts().crashed || (!asks && alive(tab).await?);
+    if !may() {
+        return Ok(None);
     }
     // A dialog may have opened meanwhile, which is no reason to end anything.
-    if tab.dialog.borrow().is_some() && !asks_for_ever(tab) {
-        return Ok(tab.clone());
+    if free || (tab.dialog.borrow().is_some() && !asks_for_ever(tab)) {
+        return Ok(Some(tab.clone()));
     }
-    end(tabs, tab).await
+    end(tabs, tab).await.map(Some)
 }
 
 /// Ends the renderer of a page that does not answer, or else its tab; gives the tab that goes on.

@@ -23,12 +23,16 @@ const PASTE: &str = "function(text) {
   return (element ?? document).dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true, composed: true }));
 }";
 
-/// Pastes into the element that has the focus, in the tab or in one of these frames of it.
-pub(super) async fn paste(tab: &Tab, frames: &[FrameSession], text: String) {
+/// Pastes into the element that has the focus, in the tab or in one of these frames of it. A page that is busy keeps it waiting, so
+/// that it is asked before each step whether the person `may` still.
+pub(super) async fn paste(tab: &Tab, frames: &[FrameSession], text: String, may: impl Fn() -> bool) {
     let pasted = async {
         heard(tab, frames).await;
+        if !may() {
+            return;
+        }
         let focus = tab.focus();
-        if left_to_us(focus.as_ref(), &text).await {
+        if left_to_us(focus.as_ref(), &text).await && may() {
             // To the frame itself: the browser learns of a frame that was just clicked into a moment later.
             let session = focus.map_or_else(|| tab.session.clone(), |(session, _)| session);
             let typed = session.call_within::<Value>(LIMIT, "Input.insertText", json!({ "text": text })).await;

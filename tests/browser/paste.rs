@@ -4,6 +4,7 @@ use crate::harness::{BOTH, Browser, CHROMIUM};
 use crate::site::Site;
 use crate::viewer::{Viewer, press};
 use serde_json::json;
+use std::time::Duration;
 
 /// A code of four digits in boxes that take one each, a plain field, and an editor that takes pastes in its own way.
 const PAGE: &str = "<body style='margin:0'><style>input, div { position: absolute; height: 30px; left: 0 }</style>
@@ -82,4 +83,28 @@ async fn a_paste_reaches_the_frame_that_has_the_focus() {
     let lease = browser.hold("ann").await.lease;
     viewer.hover(&site, &lease, (500, 300)).await;
     pastes(&site, &mut viewer, &lease, "a frame of another site").await;
+}
+
+/// What a page was too busy for is not done to it once its person has no hands on it any more.
+#[tokio::test]
+async fn a_paste_that_has_to_wait_ends_with_its_lease() {
+    let page = "<body style='margin:0'><input id=plain style='position:absolute;left:0;top:0;width:200px;height:30px'><script>
+        plain.addEventListener('mousedown', () => { sayNow('busy'); const end = performance.now() + 1500; while (performance.now() < end); });
+        for (const kind of ['paste', 'input']) plain.addEventListener(kind, () => say(kind)); say('ready')</script>";
+    let site = Site::start(&[("/", page)]).await;
+    for flavour in BOTH {
+        site.forget();
+        let browser = Browser::at(flavour, &site.url("/")).await;
+        let mut viewer = browser.viewer().await;
+        let lease = browser.hold("ann").await.lease;
+        let mut events = press(10.0, 10.0).as_array().unwrap().clone();
+        events.push(json!({ "kind": "paste", "text": "secret" }));
+        viewer.input(&lease, json!(events)).await;
+        site.told_that("busy").await;
+        browser.release(&json!({ "lease": lease })).await.unwrap();
+        browser.snapshot().await;
+        for kind in ["paste", "input"] {
+            assert!(!site.tells(kind, Duration::from_secs(1)).await, "{flavour}: {kind}");
+        }
+    }
 }

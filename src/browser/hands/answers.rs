@@ -59,15 +59,15 @@ impl Hands {
     }
 
     /// Goes where a browser's buttons lead.
-    pub(super) fn go(&mut self, way: Way, back: mpsc::Sender<LiveEvent>) {
+    pub(super) fn go(&mut self, way: Way, lease: &str, back: mpsc::Sender<LiveEvent>) {
         let Some(tab) = self.tabs.active_tab() else { return };
         let refuse = move |why: &str| drop(back.try_send(refused("BAD_MESSAGE", why)));
         if tab.dialog.borrow().is_some() && way != Way::Close && !leave::asks_for_ever(&tab) {
             return refuse("Answer the page's dialog first.");
         }
-        let tabs = self.tabs.clone();
+        let (tabs, may) = (self.tabs.clone(), self.may(lease));
         self.first = Some(Box::pin(async move {
-            match timeout(GO_LIMIT, gone(&tabs, &tab, way)).await {
+            match timeout(GO_LIMIT, gone(&tabs, &tab, way, may)).await {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => refuse("There is no such page."),
                 Ok(Err(error)) if !matches!(error, CdpError::Timeout(_)) => {
@@ -97,15 +97,15 @@ impl Hands {
     }
 }
 
-/// `false` when there is no such page.
-async fn gone(tabs: &Tabs, tab: &Arc<Tab>, way: Way) -> Result<bool, CdpError> {
+/// `false` when there is no such page. Nothing is done once the person `may` not.
+async fn gone(tabs: &Tabs, tab: &Arc<Tab>, way: Way, may: impl Fn() -> bool + Sync) -> Result<bool, CdpError> {
     let step = match way {
         Way::Close => {
             tab.session.cdp().call::<Value>("Target.closeTarget", json!({ "targetId": tab.id })).await?;
             return Ok(true);
         }
         Way::Reload => {
-            let fresh = leave::free(tabs, tab).await?;
+            let Some(fresh) = leave::free(tabs, tab, &may).await? else { return Ok(true) };
             if fresh.id == tab.id {
                 tab.session.call::<Value>("Page.reload", json!({})).await?;
                 return Ok(true);
@@ -118,7 +118,7 @@ async fn gone(tabs: &Tabs, tab: &Arc<Tab>, way: Way) -> Result<bool, CdpError> {
     let history: History = tab.session.call("Page.getNavigationHistory", json!({})).await?;
     let at = history.current_index.checked_add(step).and_then(|at| usize::try_from(at).ok());
     let Some(entry) = at.and_then(|at| history.entries.get(at)) else { return Ok(false) };
-    let fresh = leave::free(tabs, tab).await?;
+    let Some(fresh) = leave::free(tabs, tab, &may).await? else { return Ok(true) };
     if fresh.id == tab.id {
         tab.session.call::<Value>("Page.navigateToHistoryEntry", json!({ "entryId": entry.id })).await?;
     } else {

@@ -205,7 +205,7 @@ impl Hands {
             Deed::Go(way) => {
                 self.let_go();
                 self.live.acted();
-                self.go(way, ask.back);
+                self.go(way, &ask.lease, ask.back);
             }
             Deed::Pick(id, value) => {
                 self.live.acted();
@@ -235,6 +235,12 @@ impl Hands {
             self.event(event);
         }
         self.live.acted();
+    }
+
+    /// Whether who holds this lease may still act: for what is done a while after it was asked for.
+    fn may(&self, lease: &str) -> impl Fn() -> bool + std::marker::Send + Sync + use<> {
+        let (control, lease) = (self.control.clone(), lease.to_owned());
+        move || control.admit_input(&lease).is_ok()
     }
 
     /// Another lease, or another tab, starts with nothing held.
@@ -267,12 +273,12 @@ impl Hands {
             self.flush(&tab.session);
             let (tab, frames, text) = (tab.clone(), self.tabs.frames_of(&tab), text.clone());
             // Where it goes is where the click before it led.
-            let before = self.last.take();
+            let (before, may) = (self.last.take(), self.may(&self.lease));
             self.first = Some(Box::pin(async move {
                 if let Some(before) = before {
                     drop(before.within::<Value>(BEFORE_PASTE).await);
                 }
-                paste::paste(&tab, &frames, text).await;
+                paste::paste(&tab, &frames, text, may).await;
             }));
             return;
         }

@@ -42,7 +42,8 @@ pub(crate) fn allowed(address: &str) -> Result<Url, String> {
 
 pub(super) async fn run(context: &Context, arguments: Navigate) -> Done {
     let url = allowed(&arguments.url).map_err(Refused::argument)?;
-    let tab = leave::free(&context.tabs, &context.tab).await?;
+    // An agent's action keeps its right until it has ended.
+    let tab = leave::free(&context.tabs, &context.tab, || true).await?.unwrap_or_else(|| context.tab.clone());
     if go(context, &tab, &url).await? || leave::alive(&tab).await? {
         return Ok(empty());
     }
