@@ -240,7 +240,11 @@ fn pods(context: &Context, readiness: &Readiness, change: Change<Pod>) {
 
 fn activity(context: &Context, readiness: &Readiness, change: Change<Lease>) {
     match &change {
-        Change::Applied(lease) | Change::Deleted(lease) => context.triggers.session(key(lease)),
+        Change::Applied(lease) | Change::Deleted(lease) => {
+            if let Some(session) = session_of(lease) {
+                context.triggers.session((lease.namespace().unwrap_or_default(), session.to_owned()));
+            }
+        }
         Change::Reset => every_session(context),
         Change::Unreadable(_) | Change::Failed(_) => {}
     }

@@ -11,6 +11,13 @@ pub const LEAST_AFTER_PAUSE_SECONDS: i64 = 60;
 /// What `pausedBy` says of a person who drives.
 pub const CONTROL: &str = "control";
 
+/// The name of the Lease that says when a session was last used. It is never the bare name, which agents choose: the Lease of
+/// another thing could have that.
+#[must_use]
+pub fn name(session: &str) -> String {
+    format!("{session}-activity")
+}
+
 /// The clock of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Clock {

@@ -2,6 +2,7 @@
 //! by watching.
 
 use crate::api::v1alpha1::BrowserSession;
+use crate::domain::idle_lease;
 use crate::runtime::tasks::Tasks;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -48,19 +49,20 @@ impl Activity {
         let owner = session.controller_owner_ref(&());
         self.tasks.spawn("a renewal of an idle Lease", async move {
             let api: Api<Lease> = Api::namespaced(client, &namespace);
+            let lease_name = idle_lease::name(&name);
             // Both gateways write the same Lease, so the manager is shared and forced.
             let lease = json!({
                 "apiVersion": "coordination.k8s.io/v1",
                 "kind": "Lease",
                 "metadata": {
-                    "name": name,
+                    "name": lease_name,
                     "labels": {"beckon.dev/session": name},
                     "ownerReferences": owner.map(|mut owner| { owner.controller = None; owner.block_owner_deletion = None; vec![owner] }),
                 },
                 "spec": {"holderIdentity": "agent-or-person", "renewTime": MicroTime(crate::runtime::clock::now())},
             });
             let (params, patch) = (PatchParams::apply(super::MANAGER).force(), Patch::Apply(&lease));
-            let write = api.patch(&name, &params, &patch);
+            let write = api.patch(&lease_name, &params, &patch);
             let failed = match tokio::time::timeout(ASKING, write).await {
                 Ok(Ok(_)) => return,
                 Ok(Err(error)) => super::brief(&error),

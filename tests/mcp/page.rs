@@ -169,7 +169,7 @@ async fn an_agent_drives_its_own_browser_and_a_request_shows_what_the_driver_saw
         }
     }
     let leases: Api<Lease> = Api::namespaced(world.plane.admin().await, &world.namespace);
-    let lease = leases.get(&session).await.expect("the session's Lease");
+    let lease = leases.get(&format!("{session}-activity")).await.expect("the session's Lease");
     assert_eq!(lease.labels().get("beckon.dev/session"), Some(&session));
     assert_eq!(lease.owner_references().len(), 1);
 }

@@ -7,7 +7,7 @@ use super::super::settings::Settings;
 use super::build::{BROWSER, pod_name};
 use crate::api::conditions::{self, ConditionType};
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession, Phase, SessionPhase};
-use crate::domain::idle_lease::{CONTROL, Clock, Signals};
+use crate::domain::idle_lease::{self, CONTROL, Clock, Signals};
 use crate::domain::session::{self, Loss, PodSeen, Seen};
 use crate::k8s::client::{call, list_by_field};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -70,7 +70,7 @@ pub(super) async fn observe(session: &BrowserSession, context: &Context) -> Resu
     let now = context.now();
     let ready = session.status.as_ref().and_then(|status| status.phase) == Some(SessionPhase::Ready);
     let clock = (ready || life.as_ref().is_some_and(|life| life.ready)).then(|| {
-        let reference = ObjectRef::<Lease>::new(&session.name_any()).within(&namespace);
+        let reference = ObjectRef::<Lease>::new(&idle_lease::name(&session.name_any())).within(&namespace);
         let lease = context.stores.activity.get(&reference);
         clock(session, &open, lease.as_deref().and_then(last_used), &context.settings, now)
     });
@@ -153,7 +153,7 @@ pub(super) async fn renewed_meanwhile(
     if !open.during("the requests of a session")?.is_empty() {
         return Ok(true);
     }
-    let lease = call(context.api::<Lease>(&namespace).get_opt(&session.name_any())).await.during("the idle lease of a session")?;
+    let lease = call(context.api::<Lease>(&namespace).get_opt(&idle_lease::name(&name))).await.during("the idle lease of a session")?;
     let fresh = clock(session, &observed.open, lease.as_ref().and_then(last_used), &context.settings, now);
     Ok(fresh.expires().is_none_or(|expires| expires > now))
 }

@@ -4,9 +4,8 @@ pub mod pod;
 pub mod secret;
 
 use crate::api::v1alpha1::BrowserSession;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{Resource as _, ResourceExt as _};
+use kube::{Resource as _, ResourceExt};
 
 /// The browser's container.
 pub const BROWSER: &str = "browser";
@@ -30,10 +29,10 @@ pub fn secret_name(session: &BrowserSession) -> String {
     format!("{}-driver", session.name_any())
 }
 
-/// The session of a pod.
+/// The session of a pod or of its other objects.
 #[must_use]
-pub fn session_of(pod: &Pod) -> Option<&str> {
-    pod.labels().get(SESSION).map(String::as_str)
+pub fn session_of(object: &impl ResourceExt) -> Option<&str> {
+    object.labels().get(SESSION).map(String::as_str)
 }
 
 /// What makes an object go with its session.
