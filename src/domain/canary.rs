@@ -10,6 +10,8 @@ pub const NAME: &str = "beckon-policy-canary";
 pub const FORGED_REQUESTER: &str = "canary-forged";
 /// The policies' own text, with the version of their rules.
 pub const REFUSAL: &str = "beckon-policy/1";
+/// What the API server refuses with before it has looked at any policy: while its caches fill, and in a namespace that ends.
+const SILENT: [&str; 2] = ["not yet ready to handle request", "because it is being terminated"];
 /// A good reply is worth this long, in seconds.
 pub const GOOD_FOR_SECONDS: i64 = 300;
 /// How often to ask while all is well, in seconds.
@@ -39,8 +41,9 @@ pub fn classify(refusal: Option<(u16, &str)>) -> Reply {
     match refusal {
         None => Reply::NotEnforced("the canary was accepted: the validating policy or its binding is missing".into()),
         Some((403, text)) if text.contains(REFUSAL) => Reply::Enforced,
-        // Overload, outage and a namespace that is going away say nothing about the policies.
+        // Overload, outage, an API server that warms up and a namespace that is going away say nothing about the policies.
         Some((0 | 404 | 408 | 429 | 500..=599, _)) => Reply::Nothing,
+        Some((403, text)) if SILENT.iter().any(|said| text.contains(said)) => Reply::Nothing,
         Some((code, text)) => Reply::NotEnforced(format!("the canary was refused by something else ({code}): {}", cut(text))),
     }
 }
@@ -170,6 +173,8 @@ mod tests {
             (Some((500, "etcd")), true),
             (Some((503, "")), true),
             (Some((429, "")), true),
+            (Some((403, "attentionrequests.beckon.dev \"beckon-policy-canary\" is forbidden: not yet ready to handle request")), true),
+            (Some((403, "is forbidden: unable to create new content in namespace x because it is being terminated")), true),
             (Some((404, "namespaces \"x\" not found")), true),
         ] {
             let reply = classify(refusal);
