@@ -21,6 +21,8 @@ pub struct PodSeen {
     pub ready: bool,
     /// Why the browser is lost, when it is.
     pub lost: Option<Loss>,
+    /// When it was created.
+    pub created: Timestamp,
     /// What it waits for, for a person.
     pub waiting: Option<String>,
 }
@@ -86,6 +88,8 @@ pub struct Seen<'a> {
     pub pod: Option<&'a PodSeen>,
     /// When the session was created.
     pub created: Timestamp,
+    /// What was recorded of why it is not ready, for a person.
+    pub said: Option<&'a str>,
     /// The hard end.
     pub ends: Timestamp,
     /// When the idle lease ends; `None` while its clock stands.
@@ -193,8 +197,8 @@ pub fn plan(seen: &Seen<'_>, now: Timestamp) -> Plan {
     let recorded_uid = seen.recorded.and_then(|pod| pod.uid.as_deref());
     let running = match seen.pod {
         None if recorded_uid.is_some() => return Plan::End(End::crashed(&Loss::Deleted)),
-        None => return Plan::Create,
-        Some(pod) if !pod.ours => return Plan::Foreign,
+        None => return not_made(seen, now, Plan::Create),
+        Some(pod) if !pod.ours => return not_made(seen, now, Plan::Foreign),
         Some(pod) => pod,
     };
     if let Some(loss) = &running.lost {
@@ -206,7 +210,7 @@ pub fn plan(seen: &Seen<'_>, now: Timestamp) -> Plan {
     }
     let was_ready = seen.phase == Some(SessionPhase::Ready);
     if !running.ready && !was_ready {
-        return if after(seen.created, seen.start_seconds) <= now {
+        return if start_ends(seen) <= now {
             Plan::End(End::crashed(&Loss::NotStarted(running.waiting.clone())))
         } else {
             Plan::Starting(running.waiting.clone())
@@ -218,10 +222,24 @@ pub fn plan(seen: &Seen<'_>, now: Timestamp) -> Plan {
     if running.ready { Plan::Ready } else { Plan::Starting(running.waiting.clone()) }
 }
 
+/// Without a pod of its own, once the time for it is over. What was never tried is tried: the controller itself was away.
+fn not_made(seen: &Seen<'_>, now: Timestamp, otherwise: Plan) -> Plan {
+    if seen.phase.is_none() || start_ends(seen) > now {
+        return otherwise;
+    }
+    Plan::End(End::crashed(&Loss::NotStarted(seen.said.map(str::to_owned))))
+}
+
+/// When the browser has to answer: a pod that was made late has its time all the same.
+fn start_ends(seen: &Seen<'_>) -> Timestamp {
+    let own = seen.pod.filter(|pod| pod.ours).map(|pod| pod.created);
+    after(own.unwrap_or(seen.created), seen.start_seconds)
+}
+
 /// When the plan changes by itself.
 #[must_use]
 pub fn wake(seen: &Seen<'_>) -> Timestamp {
-    let start = (seen.phase != Some(SessionPhase::Ready)).then(|| after(seen.created, seen.start_seconds));
+    let start = (seen.phase != Some(SessionPhase::Ready)).then(|| start_ends(seen));
     [seen.idle_until, start].into_iter().flatten().fold(seen.ends, Timestamp::min)
 }
 
@@ -235,7 +253,7 @@ mod tests {
     }
 
     fn pod() -> PodSeen {
-        PodSeen { uid: "p".into(), ours: true, ip: None, restart_count: 0, ready: true, lost: None, waiting: None }
+        PodSeen { uid: "p".into(), ours: true, ip: None, restart_count: 0, ready: true, lost: None, created: at(1000), waiting: None }
     }
 
     fn recorded(uid: &str) -> PodStatus {
@@ -265,6 +283,7 @@ mod tests {
                 recorded: self.recorded.as_ref(),
                 pod: self.pod.as_ref(),
                 created: at(1000),
+                said: Some("pods is forbidden: exceeded quota"),
                 ends: at(9000),
                 idle_until: Some(at(5000)),
                 start_seconds: 300,
@@ -346,6 +365,22 @@ mod tests {
         assert_eq!(late.ends_as(), (Crashed, R::Crashed));
         let Plan::End(end) = late.plan() else { panic!("ends") };
         assert_eq!(end.message, "The browser did not start in time: Unschedulable");
+    }
+
+    #[test]
+    fn a_pod_that_can_not_be_made_ends_the_session_and_one_made_late_has_its_time() {
+        let none = |phase, now| Case { phase, recorded: None, pod: None, now, ..Case::default() };
+        let pending = Some(SessionPhase::Pending);
+        assert_eq!(none(pending, 1299).plan(), Plan::Create);
+        assert_eq!(none(None, 2000).plan(), Plan::Create, "the controller was away: it was never tried");
+        let Plan::End(end) = none(pending, 1300).plan() else { panic!("ends") };
+        assert_eq!(end.message, "The browser did not start in time: pods is forbidden: exceeded quota");
+        let foreign = Case { pod: Some(PodSeen { ours: false, ..pod() }), ..none(pending, 1300) };
+        assert!(matches!(foreign.plan(), Plan::End(_)));
+
+        let late = |now| Case { pod: Some(PodSeen { ready: false, created: at(2000), ..pod() }), ..none(pending, now) };
+        assert_eq!(late(2299).plan(), Plan::Starting(None));
+        assert!(matches!(late(2300).plan(), Plan::End(_)));
     }
 
     #[test]

@@ -74,8 +74,7 @@ async fn pass(session: &BrowserSession, context: &Shared) -> Result<Next, Error>
                 context.tell(session, false, "Ready", "Start", "The browser answers.");
             }
             let look = (sandbox.is_none() && driver::worth_asking(session, context)).then(|| after(now, SOON_SECONDS));
-            let idle = status.idle.as_ref().and_then(|idle| idle.deadline.as_ref()).map(|deadline| deadline.0);
-            Ok(context.again([Some(session::wake(&seen)), look, idle].into_iter().flatten().min()))
+            Ok(context.again([Some(session::wake(&seen)), look].into_iter().flatten().min()))
         }
         Plan::End(end) => {
             if end.phase == SessionPhase::Expired && observe::renewed_meanwhile(session, &observed, context, now).await? {

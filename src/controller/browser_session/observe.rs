@@ -5,8 +5,8 @@ use super::super::error::{During as _, Error};
 use super::super::index::{key, unsettled};
 use super::super::settings::Settings;
 use super::build::{BROWSER, pod_name};
-use crate::api::conditions::{self, ConditionType};
-use crate::api::v1alpha1::{AttentionRequest, BrowserSession, Phase, SessionPhase};
+use crate::api::conditions::{self, ConditionType, ReadyReason};
+use crate::api::v1alpha1::{AttentionRequest, BrowserSession, BrowserSessionStatus, Phase, SessionPhase};
 use crate::domain::idle_lease::{self, CONTROL, Clock, Signals};
 use crate::domain::session::{self, Loss, PodSeen, Seen};
 use crate::k8s::client::{call, list_by_field};
@@ -39,6 +39,7 @@ impl Observed {
             recorded: status.and_then(|status| status.pod.as_ref()),
             pod: self.life.as_ref(),
             created,
+            said: said(status),
             ends: ends(session, settings),
             idle_until: self.clock.as_ref().and_then(Clock::expires),
             start_seconds: settings.start_timeout,
@@ -49,6 +50,12 @@ impl Observed {
     pub(super) fn names(&self) -> Vec<String> {
         self.open.iter().map(|request| request.name_any()).collect()
     }
+}
+
+/// What the recorded Ready condition says of a session that is not ready.
+fn said(status: Option<&BrowserSessionStatus>) -> Option<&str> {
+    let ready = conditions::find(&status?.conditions, ConditionType::Ready)?;
+    (ready.reason == ReadyReason::PodPending.as_str() && !ready.message.is_empty()).then_some(ready.message.as_str())
 }
 
 /// When a session was created.
@@ -174,6 +181,7 @@ pub(super) fn life(pod: &Pod, session: &BrowserSession) -> PodSeen {
         restart_count: browser.map(|container| container.restart_count).unwrap_or_default(),
         ready: condition("Ready").is_some_and(|c| c.status == "True"),
         lost: loss(pod, browser, status.phase.as_deref(), disruption.or(status.reason.as_deref())),
+        created: pod.creation_timestamp().map_or_else(|| created(session), |time| time.0),
         waiting: browser.and_then(waiting).or_else(|| {
             condition("PodScheduled").filter(|c| c.status == "False").map(|c| {
                 let reason = c.reason.clone().unwrap_or_default();

@@ -35,7 +35,7 @@ fn session() -> BrowserSession {
 
 fn life(uid: &str) -> PodSeen {
     let ip = Some("10.0.0.1".into());
-    PodSeen { uid: uid.into(), ours: true, ip, restart_count: 0, ready: true, lost: None, waiting: None }
+    PodSeen { uid: uid.into(), ours: true, ip, restart_count: 0, ready: true, lost: None, created: Timestamp::UNIX_EPOCH, waiting: None }
 }
 
 fn observed(clock: Clock) -> Observed {
