@@ -34,6 +34,7 @@ const CASES: &[(&str, &str, &str, &[&str])] = &[
             "--kube-version=1.36.0",
             STAMPS,
             "--set=replicas=1,crds.enabled=false,networkPolicy.enabled=false,dashboard.enabled=false,watchNamespace=default",
+            "--set=podDisruptionBudget.protectedBrowsers=false",
             "--set=sandbox.seccompProfile=beckon.json,sandbox.allowNone=true,gateway.publicURL=https://beckon.example.com",
             "--set=attention.timeoutSeconds=6h,history.ttlSeconds=31536000,image.digest=sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         ],

@@ -44,6 +44,7 @@ async fn a_release_lives_through_an_upgrade_and_leaves_what_it_says() {
     answered_by_kubectl(&release, &agent, &session).await;
     withdrawn_and_unheard_of(&release, &agent, &session).await;
     opened_by_the_plugin(&release).await;
+    drained(&release, &agent).await;
 
     // A request waits while everything is replaced.
     let (_, cut) =
@@ -142,6 +143,36 @@ async fn withdrawn_and_unheard_of(release: &Release, agent: &Mcp, session: &str)
     let orphan = r#"{"apiVersion":"beckon.dev/v1alpha1","kind":"AttentionRequest","metadata":{"name":"orphan"},"spec":{"reason":"x","sessionRef":{"name":"s-unknown"}}}"#;
     release.run(&format!("echo '{orphan}' | kubectl create -n {} -f -", release.namespace));
     release.run(&format!("kubectl wait attn/orphan -n {} --for=condition=Settled --timeout=30s", release.namespace));
+}
+
+/// What a drain asks for is refused while a request of the session is open, and granted afterwards.
+async fn drained(release: &Release, agent: &Mcp) {
+    let session = session(release, agent).await;
+    let evict = || {
+        let body = format!(r#"{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"{session}","namespace":"{BROWSERS}"}}}}"#);
+        let path = format!("/api/v1/namespaces/{BROWSERS}/pods/{session}/eviction");
+        let done = release.plane.shell(&format!("echo '{body}' | kubectl create --raw {path} -f -")).output().unwrap();
+        (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let asked = json!({"session_id": session, "reason": "before the drain"});
+    let (_, call) = agent.start("request_attention", &asked.to_string(), Some("p")).await;
+    let name = open_request(release, "before the drain").await;
+    let protected = || release.get("pod", &session)["metadata"]["labels"]["beckon.dev/protected"] == "true";
+    eventually("the pod is protected", async || protected()).await;
+    eventually("the budget knows of it", async || {
+        let budget = release.get("pdb", &format!("{RELEASE}-browsers"));
+        budget["status"]["currentHealthy"] == 1 && budget["status"]["disruptionsAllowed"] == 0
+    })
+    .await;
+    let (granted, said) = evict();
+    assert!(!granted && said.contains("TooManyRequests") && said.contains("disruption budget"), "{said}");
+
+    resolve(release, &name);
+    assert_eq!(call.structured().await["status"], "resolved");
+    eventually("the pod is no longer protected", async || !protected()).await;
+    let (granted, said) = evict();
+    assert!(granted, "{said}");
+    eventually("the pod is gone", async || !release.names("pods").contains(&session)).await;
 }
 
 /// `kubectl attention open`: the Service is found, the port is forwarded with the rights that docs/platform.md names, and the
