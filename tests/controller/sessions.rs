@@ -171,7 +171,7 @@ async fn an_idle_session_expires_unless_it_is_used() {
         api.patch_status(name, &PatchParams::default(), &Patch::Merge(&past)).await.unwrap();
     }
     let lease: Lease = serde_json::from_value(json!({
-        "metadata": {"name": "used", "labels": {"beckon.dev/session": "used"}},
+        "metadata": {"name": "used-activity", "labels": {"beckon.dev/session": "used"}},
         "spec": {"holderIdentity": "gateway", "renewTime": format!("{:.6}", now())},
     }))
     .unwrap();
