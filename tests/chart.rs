@@ -24,7 +24,13 @@ const CASES: &[(&str, &str, &str, &[&str])] = &[
         "odd-names",
         "a-release-with-a-long-name",
         "tools",
-        &["--kube-version=1.36.0", STAMPS, "--set=nameOverride=attention,commonLabels.team=web,identity.extraKeys={example.com/person}"],
+        &[
+            "--kube-version=1.36.0",
+            STAMPS,
+            "--set=nameOverride=attention,commonLabels.team=web,identity.extraKeys={example.com/person}",
+            "--set=networkPolicy.browser.namespaces={tools,default}",
+            r#"--set-json=networkPolicy.browser.extraEgress=[{"to": [{"ipBlock": {"cidr": "169.254.20.10/32"}}], "ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}]"#,
+        ],
     ),
     (
         "minimal",
@@ -156,6 +162,8 @@ fn bad_values_are_refused_by_name() {
         ("image.tga=1", "additional properties 'tga' not allowed"),
         ("transport=stdio", "additional properties 'transport' not allowed"),
         ("browserStorage.limit=2GB", "at '/browserStorage/limit'"),
+        ("networkPolicy.browser.namespaces={Team}", "at '/networkPolicy/browser/namespaces/0'"),
+        ("networkPolicy.browser.extraEgress={any}", "at '/networkPolicy/browser/extraEgress/0'"),
         ("bogus=1", "additional properties 'bogus' not allowed"),
         ("attention.captcha=attention,dashboard.enabled=false", "attention.captcha is attention and dashboard.enabled is false"),
         ("watchNamespace=a,sessionNamespace=b", "watchNamespace is \"a\" and sessionNamespace \"b\""),
