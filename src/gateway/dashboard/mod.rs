@@ -80,7 +80,11 @@ async fn sweep_marks(site: Site, stop: CancellationToken) {
             () = stop.cancelled() => return,
             _ = tick.tick() => {}
         }
-        if let Err(error) = site.marks.sweep(clock::now()).await {
+        let swept = tokio::select! {
+            () = stop.cancelled() => return,
+            swept = site.marks.sweep(clock::now()) => swept,
+        };
+        if let Err(error) = swept {
             tracing::warn!(%error, "used tickets and old links were not swept");
         }
     }

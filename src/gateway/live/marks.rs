@@ -22,8 +22,8 @@ const USED: &str = "beckon.dev/used";
 const ASKING: Duration = Duration::from_secs(5);
 /// A mark is kept for this long beyond its end, so that a clock that is behind can't use it again.
 const SLACK: SignedDuration = SignedDuration::from_mins(2);
-/// The most that one sweep looks at; the next one looks at the rest.
-const SWEEP: u32 = 500;
+/// How many marks a sweep reads at a time.
+const PAGE: u32 = 500;
 
 /// What a mark is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,24 +139,41 @@ impl Marks {
         Ok(lease.resource_version().zip(annotations.get(SEALED).cloned()).filter(|_| !over))
     }
 
-    /// Deletes marks that are over.
+    /// Deletes marks that are over, of all there are.
     pub async fn sweep(&self, now: Timestamp) -> Result<usize, MarkError> {
         let mut swept = 0;
         for mark in Mark::ALL {
-            let old = bounded(self.api.list(&ListParams::default().labels(&mark.selector()).limit(SWEEP))).await?;
-            for lease in old {
-                let over = expires(&lease).and_then(|end| end.saturating_add(SLACK).ok()).is_none_or(|end| now >= end);
-                if over {
-                    match bounded(self.api.delete(&lease.name_any(), &DeleteParams::default())).await {
-                        Ok(_) => swept += 1,
-                        // Another replica sweeps too.
-                        Err(Failure::Api(404)) => {}
-                        Err(failure) => return Err(failure.into()),
-                    }
+            let mut params = ListParams::default().labels(&mark.selector()).limit(PAGE);
+            loop {
+                let page = match bounded(self.api.list(&params)).await {
+                    Ok(page) => page,
+                    // So much was swept that the list has expired meanwhile; the next sweep finds less before it.
+                    Err(Failure::Api(410)) if params.continue_token.is_some() => break,
+                    Err(failure) => return Err(failure.into()),
+                };
+                for lease in &page.items {
+                    swept += usize::from(self.delete_if_over(lease, now).await?);
+                }
+                match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => params = params.continue_token(&token),
+                    None => break,
                 }
             }
         }
         Ok(swept)
+    }
+
+    async fn delete_if_over(&self, lease: &Lease, now: Timestamp) -> Result<bool, MarkError> {
+        let over = expires(lease).and_then(|end| end.saturating_add(SLACK).ok()).is_none_or(|end| now >= end);
+        if !over {
+            return Ok(false);
+        }
+        match bounded(self.api.delete(&lease.name_any(), &DeleteParams::default())).await {
+            Ok(_) => Ok(true),
+            // Another replica sweeps too.
+            Err(Failure::Api(404)) => Ok(false),
+            Err(failure) => Err(failure.into()),
+        }
     }
 }
 
@@ -184,5 +201,46 @@ async fn bounded<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Fa
         Ok(Err(kube::Error::Api(status))) => Err(Failure::Api(status.code)),
         Ok(Err(_)) => Err(Failure::Other("the connection failed".to_owned())),
         Err(_) => Err(Failure::Other("no reply in time".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::client::Body;
+    use std::sync::{Arc, Mutex};
+
+    fn mark(name: &str, expires: i64) -> serde_json::Value {
+        json!({"metadata": {"name": name, "annotations": {EXPIRES: expires.to_string()}}})
+    }
+
+    /// Two pages of one kind, nothing of the others; what was deleted.
+    fn server(deleted: Arc<Mutex<Vec<String>>>) -> Marks {
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let deleted = Arc::clone(&deleted);
+            async move {
+                let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+                let answer = if request.method() == http::Method::DELETE {
+                    deleted.lock().unwrap().push(path.rsplit('/').next().unwrap_or_default().to_owned());
+                    json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})
+                } else {
+                    let (items, next) = match (query.contains("ended-session"), query.contains("continue=second")) {
+                        (true, false) => (vec![mark("fresh-1", 2_000_000_000), mark("old-1", 1)], "second"),
+                        (true, true) => (vec![mark("old-2", 2), mark("fresh-2", 2_000_000_000)], ""),
+                        (false, _) => (Vec::new(), ""),
+                    };
+                    json!({"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "metadata": {"continue": next}, "items": items})
+                };
+                Ok::<_, std::convert::Infallible>(http::Response::new(Body::from(answer.to_string().into_bytes())))
+            }
+        });
+        Marks::new(kube::Client::new(service, "ns"), "ns")
+    }
+
+    #[tokio::test]
+    async fn a_sweep_looks_at_every_page() {
+        let deleted = Arc::<Mutex<Vec<String>>>::default();
+        let swept = server(Arc::clone(&deleted)).sweep(Timestamp::from_second(1_800_000_000).unwrap()).await;
+        assert_eq!((swept, &*deleted.lock().unwrap()), (Ok(2), &vec!["old-1".to_owned(), "old-2".to_owned()]));
     }
 }
