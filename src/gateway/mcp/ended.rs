@@ -18,7 +18,8 @@ use tokio_util::sync::CancellationToken;
 /// How long an ended session is remembered. Who ended one does not come back with it; this is for the messages that were on
 /// the way.
 const REMEMBERED: Duration = Duration::from_hours(1);
-/// The most that are remembered. Beyond it only the replica that ended a session knows.
+/// The most that are remembered. Beyond it the oldest are forgotten, long after their sessions were let go here; whether such
+/// a one may be taken up again, its mark says.
 const MOST: usize = 10_000;
 
 /// Remembers which sessions have ended.
@@ -37,9 +38,7 @@ impl Ended {
 
     /// The client ended it. When this returns the other replicas are about to know.
     pub(super) async fn add(&self, session: &str) {
-        if !self.remember(name(session)) {
-            return;
-        }
+        self.remember(name(session));
         let now = clock::now();
         let until = SignedDuration::try_from(REMEMBERED).ok().and_then(|long| now.checked_add(long).ok()).unwrap_or(now);
         if let Err(error) = self.marks.set(Mark::EndedSession, &id(session), until, None).await {
@@ -83,13 +82,19 @@ impl Ended {
         self.marks.follow(Mark::EndedSession, tell, stop).await;
     }
 
-    /// Whether it was not known before, and there is room to know it.
+    /// Whether it was not known before. It is known from now on.
     fn remember(&self, name: String) -> bool {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MOST {
             known.retain(|_, at| at.elapsed() < REMEMBERED);
         }
-        known.len() < MOST && known.insert(name, Instant::now()).is_none()
+        if known.len() >= MOST
+            && !known.contains_key(&name)
+            && let Some(oldest) = known.iter().min_by_key(|(_, at)| **at).map(|(name, _)| name.clone())
+        {
+            known.remove(&oldest);
+        }
+        known.insert(name, Instant::now()).is_none()
     }
 }
 
@@ -100,4 +105,30 @@ fn id(session: &str) -> String {
 
 fn name(session: &str) -> String {
     Mark::EndedSession.name(&id(session))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::client::Body;
+
+    #[tokio::test]
+    async fn an_end_is_marked_and_known_however_many_are_known_already() {
+        let made = Arc::<Mutex<Vec<String>>>::default();
+        let seen = Arc::clone(&made);
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            seen.lock().unwrap().push(request.method().to_string());
+            let lease = serde_json::json!({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"name": "l"}});
+            let reply = http::Response::new(Body::from(lease.to_string().into_bytes()));
+            async move { Ok::<_, std::convert::Infallible>(reply) }
+        });
+        let ended = Ended::new(kube::Client::new(service, "ns"), "ns");
+        for n in 0..MOST {
+            assert!(ended.remember(name(&n.to_string())));
+        }
+        ended.add("one more").await;
+        assert_eq!(*made.lock().unwrap(), ["POST"], "the mark, for the other replicas");
+        assert!(ended.contains("one more"));
+        assert_eq!(ended.known.lock().unwrap().len(), MOST);
+    }
 }
