@@ -29,6 +29,8 @@ use tokio_util::sync::CancellationToken;
 
 /// How long running calls get to end after the process was told to stop.
 const DRAIN: Duration = Duration::from_secs(20);
+/// How long they go on before they are told to answer: what they do meanwhile mostly ends.
+const GO_ON: Duration = Duration::from_secs(15);
 /// How long the API server may take for what a start needs.
 const ASKING: Duration = Duration::from_secs(30);
 /// How long the rest gets after that.
@@ -244,6 +246,7 @@ pub(super) fn assemble(
         processes: Processes::default(),
         metrics,
         stop,
+        last_words: CancellationToken::new(),
         tasks,
         settings,
         client,
@@ -270,7 +273,9 @@ async fn serve(gateway: &Shared, router: Router, listener: tokio::net::TcpListen
     let serving = listen::serve(listener, router, Limits::default(), &gateway.tasks, announced.clone());
     let drained = async {
         announced.cancelled().await;
-        tokio::time::sleep(DRAIN).await;
+        tokio::time::sleep(GO_ON).await;
+        gateway.last_words.cancel();
+        tokio::time::sleep(DRAIN.saturating_sub(GO_ON)).await;
     };
     tokio::select! {
         () = serving => {}

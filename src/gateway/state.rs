@@ -42,6 +42,8 @@ pub struct Gateway {
     pub metrics: GatewayMetrics,
     /// Cancelled when the process is told to stop: streams end, nothing is settled.
     pub stop: CancellationToken,
+    /// Cancelled some time after `stop`, before streams are cut: a call that still runs answers now, whatever it does.
+    pub last_words: CancellationToken,
     /// What runs beside the calls that began it, each with an end of its own; the process waits for it before it ends.
     pub tasks: Tasks,
 }

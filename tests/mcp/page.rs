@@ -175,6 +175,36 @@ async fn an_agent_drives_its_own_browser_and_a_request_shows_what_the_driver_saw
 }
 
 #[tokio::test]
+async fn a_stop_during_a_page_tool_is_answered_and_not_cut() {
+    let mut world = World::start(1, &[]).await;
+    let (agent, origin) = (world.modern("agent"), site().await);
+    let session = world.session(&agent).await;
+    let (certificate, key) = certificate();
+    let _pod = Pod::start(&world.pod_ip, &certificate, &key);
+    secret(&world, &session, &certificate).await;
+    let url = format!("{origin}/pay");
+    poll_until(Duration::from_mins(1), "a browser", || async {
+        let result = agent.call("navigate", &json!({"session_id": session, "url": url})).await;
+        (result["isError"] != json!(true)).then_some(())
+    })
+    .await;
+    let waits = json!({"session_id": session, "text": "never there", "timeout_seconds": 300}).to_string();
+    let older = world.legacy("agent").await;
+    let mut calls = Vec::new();
+    for client in [&agent, &older] {
+        let (_, mut events) = client.start("wait_for", &waits, Some("p")).await;
+        events.progress().await;
+        calls.push(events);
+    }
+    world.gateways[0].process.terminate();
+    for events in calls {
+        let result = events.answer().await["result"].clone();
+        assert_eq!((&result["isError"], &result["structuredContent"]["code"]), (&json!(true), &json!("SERVER_STOPPING")), "{result}");
+        assert!(result["structuredContent"]["message"].as_str().unwrap().contains("snapshot"), "{result}");
+    }
+}
+
+#[tokio::test]
 async fn a_pod_that_serves_another_certificate_is_not_spoken_to() {
     let world = World::start(1, &[]).await;
     let agent = world.modern("agent");

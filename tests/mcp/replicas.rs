@@ -2,6 +2,7 @@
 
 use crate::client::{Events, Mcp};
 use crate::world::{World, attached, attachments};
+use beckon::api::v1alpha1::BrowserSession;
 use http::StatusCode;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, ResourceExt as _};
@@ -74,4 +75,19 @@ async fn a_session_id_is_its_owners_and_ends_when_it_is_ended() {
     assert_eq!(agent.at(late.port).post(list.clone(), &[]).await.status(), StatusCode::NOT_FOUND);
     let forged = Mcp { session: Some("c29tZXRoaW5nLWVsc2U".into()), ..agent.clone() };
     assert_eq!(forged.post(list, &[]).await.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_stopping_replica_still_says_which_session_it_made() {
+    let mut world = World::start(1, &[]).await;
+    world.nobody_takes_in();
+    let agent = world.legacy("agent").await;
+    let (_, mut events) = agent.start("create_session", "{}", Some("p")).await;
+    events.progress().await;
+    world.gateways[0].process.terminate();
+    let answer = events.structured().await;
+    let made = answer["session_id"].as_str().expect("a session id");
+    let sessions: Api<BrowserSession> = Api::namespaced(world.plane.admin().await, &world.namespace);
+    let session = sessions.get(made).await.expect("the session that it made");
+    assert!(session.status.is_none() && session.spec.close.is_none(), "it still starts");
 }

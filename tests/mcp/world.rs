@@ -76,6 +76,11 @@ impl World {
         world
     }
 
+    /// From now on nothing is taken in: what is new stays as it was made.
+    pub fn nobody_takes_in(&self) {
+        self.controller.abort();
+    }
+
     /// The same with so many replicas, ready, with these flags besides.
     pub async fn with_gateways(mut self, gateways: usize, flags: &[&str]) -> Self {
         for _ in 0..gateways {

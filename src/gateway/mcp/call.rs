@@ -54,6 +54,13 @@ impl Failure {
         Self::new("UNAVAILABLE", format!("{what}: {}; try again", crate::gateway::brief(error)))
     }
 
+    /// The process ends before the call did.
+    pub fn stopping() -> Self {
+        let message = "this server stops, and the call has not ended: what it does may have happened, or happen still; take a snapshot first, \
+                       then go on in the same session";
+        Self::new("SERVER_STOPPING", message)
+    }
+
     /// What the API server answers, within 15 s.
     pub async fn asked<T>(what: &str, asked: impl Future<Output = T>) -> Result<T, Self> {
         tokio::time::timeout(ASKING, asked)
@@ -210,10 +217,13 @@ impl Call {
         }
     }
 
-    /// Runs `work` with progress to the caller, and gives it up when nobody wants it any more.
+    /// Runs `work` with progress to the caller, and gives it up when nobody wants it any more, or when the process is about to
+    /// end: an answer that says so is better than a stream that is cut.
     pub async fn while_wanted<T>(&self, message: &str, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         tokio::select! {
+            biased;
             done = work => done,
+            () = self.gateway.last_words.cancelled() => Err(Failure::stopping()),
             never = self.keep_telling(message) => match never {},
             _ = self.cancelled() => Err(Failure::new("CANCELLED", "the call was cancelled by its client")),
             () = self.unread(), if matches!(self.wire, Wire::Stateless) => Err(Failure::new("CANCELLED", "the client is gone")),

@@ -62,8 +62,17 @@ async fn run(call: &Call, args: Args) -> Result<Reply, Failure> {
     }
     let made = sessions::create(gateway, &call.who, spec).await?;
     let name = made.name_any();
-    let ready = call.while_wanted(&format!("Starting the browser of session {name}"), sessions::until_ready(gateway, &name)).await?;
-    gateway.activity.touch(&ready);
+    let ready = async {
+        tokio::select! {
+            biased;
+            ready = sessions::until_ready(gateway, &name) => ready.map(Some),
+            // Its name must not be lost; every page tool waits for the browser too, at whichever replica.
+            () = gateway.stop.cancelled() => Ok(None),
+        }
+    };
+    if let Some(ready) = call.while_wanted(&format!("Starting the browser of session {name}"), ready).await? {
+        gateway.activity.touch(&ready);
+    }
     Ok(json!({"session_id": name}).into())
 }
 
