@@ -3,7 +3,9 @@
 use crate::support::poll_until;
 use crate::world::{World, attached, attachments};
 use beckon::api::v1alpha1::AttentionRequest;
-use kube::ResourceExt as _;
+use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use std::time::Duration;
 
@@ -113,4 +115,50 @@ async fn a_client_that_hangs_up_does_not_count_as_waiting() {
             assert!(world.request(&name).await.spec.cancel.is_none(), "a lost connection settles nothing");
         }
     }
+}
+
+/// The API server refuses for a while to store that the client polls: nobody may be told `pending` while nothing stands for it.
+#[tokio::test]
+async fn a_call_is_held_until_something_stands_for_its_client() {
+    let world = World::start(1, &["--holdWithoutProgress", "1s"]).await;
+    let agent = world.modern("agent");
+    let (_, mut events) = agent.start("request_attention", r#"{"mode":"notify","reason":"r"}"#, Some("p")).await;
+    events.progress().await;
+    let name = world.the_request("an attached request", attached).await.name_any();
+    drop(events);
+    world.until(&name, "detached", |r| attachments(r).is_empty()).await;
+
+    let refusal = format!("no-polling-in-{}", world.namespace);
+    let policies = Api::<ValidatingAdmissionPolicy>::all(world.plane.admin().await);
+    let bindings = Api::<ValidatingAdmissionPolicyBinding>::all(world.plane.admin().await);
+    let policy = json!({"metadata": {"name": refusal}, "spec": {
+        "matchConstraints": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}},
+            "resourceRules": [{"apiGroups": ["beckon.dev"], "apiVersions": ["*"], "operations": ["UPDATE"], "resources": ["attentionrequests/status"]}],
+        },
+        "validations": [{"expression": "!object.?status.?attachments.orValue([]).exists(a, a.call == 'poll')", "message": "not now"}],
+    }});
+    let binding = json!({"metadata": {"name": refusal}, "spec": {"policyName": refusal, "validationActions": ["Deny"]}});
+    policies.create(&PostParams::default(), &serde_json::from_value(policy).unwrap()).await.unwrap();
+    bindings.create(&PostParams::default(), &serde_json::from_value(binding).unwrap()).await.unwrap();
+    let requests: Api<AttentionRequest> = Api::namespaced(world.plane.account("beckon-gateway").await, &world.namespace);
+    let poll = json!({"status": {"attachments": [{"call": "poll", "gateway": "client"}]}});
+    let trying = PatchParams { dry_run: true, ..PatchParams::default() };
+    poll_until(Duration::from_secs(30), "a refusal", || async {
+        requests.patch_status(&name, &trying, &Patch::Merge(&poll)).await.is_err_and(|e| e.to_string().contains("not now")).then_some(())
+    })
+    .await;
+
+    let asked = async { agent.structured("get_attention_result", &json!({"request_id": name})).await };
+    let meanwhile = async {
+        poll_until(Duration::from_secs(30), "a write that failed", || async {
+            world.gateways[0].process.log().contains("an attachment could not be written").then_some(())
+        })
+        .await;
+        bindings.delete(&refusal, &DeleteParams::default()).await.unwrap();
+        policies.delete(&refusal, &DeleteParams::default()).await.unwrap();
+    };
+    let (answer, ()) = tokio::join!(asked, meanwhile);
+    assert_eq!(answer["status"], "pending");
+    assert_eq!(attachments(&world.request(&name).await), ["client"], "the client counts as polling when it is told to");
 }

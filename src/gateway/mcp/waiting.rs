@@ -20,6 +20,11 @@ use tokio::time::Instant;
 
 /// How often a wait looks again although nothing was told: a decision that could not be vouched for yet, a lost wake-up.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// How long a call without progress is held beyond its time while it can't be stored that its client polls. Clients give up at
+/// a minute, and an answer before that is better: who asks again is attached again.
+const HELD_ON: Duration = Duration::from_secs(8);
+/// Between two tries to store it.
+const TRY_AGAIN: Duration = Duration::from_secs(2);
 /// A call whose stream was cut waits for its client to come back to the same session for this long; then it gives up, and the
 /// client finds the result with `get_attention_result`.
 const COME_BACK: Duration = Duration::from_mins(10);
@@ -57,7 +62,8 @@ impl Wait<'_> {
     async fn run(&mut self) -> Result<Value, Failure> {
         let (call, id) = (self.call, self.key.1.as_str());
         let hold = call.gateway.settings.hold_without_progress;
-        let hold_until = (!call.has_progress() && !hold.is_zero()).then(|| Instant::now() + hold);
+        let mut hold_until = (!call.has_progress() && !hold.is_zero()).then(|| Instant::now() + hold);
+        let held_at_most = hold_until.map(|at| at + HELD_ON);
         let mut request = call.gateway.hub.request(&self.key.0, id);
         let message = format!("Waiting for an operator to answer attention request {id}");
         let telling = call.keep_telling(&message);
@@ -99,11 +105,13 @@ impl Wait<'_> {
                 Woken::GiveUp => return Ok(pending(id, &still_open(id))),
                 Woken::Hold => {
                     // Only what was attached needs somebody to stand for it.
-                    if self.attached.is_some() {
-                        call.gateway.attachments.mark_polling(self.key).await;
+                    let stored = self.attached.is_none() || call.gateway.attachments.mark_polling(self.key).await;
+                    let again = Instant::now() + TRY_AGAIN;
+                    if stored || held_at_most.is_none_or(|most| again > most) {
+                        self.detach().await;
+                        return Ok(pending(id, &still_open(id)));
                     }
-                    self.detach().await;
-                    return Ok(pending(id, &still_open(id)));
+                    hold_until = Some(again);
                 }
                 Woken::Unread => {
                     reading = false;

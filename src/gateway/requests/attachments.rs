@@ -99,11 +99,12 @@ impl Attachments {
         })
     }
 
-    /// Marks the client as alive although no call of it waits: it was answered `pending` and will ask again.
-    pub async fn mark_polling(&self, key: &Key) {
+    /// Marks the client as alive although no call of it waits: it is answered `pending` and will ask again. `false`: it was not
+    /// stored, so that nothing stands for the client.
+    pub async fn mark_polling(&self, key: &Key) -> bool {
         let entry =
             Attachment { call: POLL_CALL.to_owned(), gateway: POLLING_CLIENT.to_owned(), since: Some(Time(crate::runtime::clock::now())) };
-        self.apply(key, POLL_MANAGER, &[entry]).await;
+        self.apply(key, POLL_MANAGER, &[entry]).await.is_some()
     }
 
     /// Takes a call of another process out of the object: its client told this one that it does not wait any more. That
@@ -317,6 +318,15 @@ mod tests {
         attached.ensure().await;
         attached.ensure().await;
         assert_eq!(server.calls(), [["c"], ["c"]]);
+    }
+
+    #[tokio::test]
+    async fn it_is_told_whether_the_client_counts_as_polling() {
+        let server = Server::default();
+        let attachments = server.attachments(vec![failed(), stored(&["poll"])]);
+        assert!(!attachments.mark_polling(&key()).await);
+        assert!(attachments.mark_polling(&key()).await);
+        assert_eq!(server.calls(), [["poll"], ["poll"]]);
     }
 
     #[tokio::test]
