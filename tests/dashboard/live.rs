@@ -180,8 +180,11 @@ async fn a_notify_request_never_lets_anybody_drive() {
     let path = format!("/sessions/{NAMESPACE}/{session}/control/take");
     let refused = call(&host, &up.text("operatorToken"), "POST", &path, &json!({"request": request})).await;
     assert_eq!((refused.status, refused.code().as_str()), (StatusCode::CONFLICT, "VIEW_ONLY"));
-    let viewer = call(&host, &up.text("viewerToken"), "POST", &path, &json!({})).await;
-    assert_eq!(viewer.status, StatusCode::FORBIDDEN, "{}", viewer.text);
+    // Who may not drive at all learns nothing of what is here: not the mode, and not whether there is such a request.
+    for body in [json!({}), json!({"request": request}), json!({"request": "absent"})] {
+        let viewer = call(&host, &up.text("viewerToken"), "POST", &path, &body).await;
+        assert_eq!((viewer.status, viewer.code().as_str()), (StatusCode::FORBIDDEN, "FORBIDDEN"), "{body}: {}", viewer.text);
+    }
     let path = format!("/sessions/{NAMESPACE}/{session}/resize");
     let resized = call(&host, &up.text("operatorToken"), "POST", &path, &json!({"width": 900, "height": 700})).await;
     assert_eq!(resized.json(), json!({"width": 900, "height": 700}));

@@ -123,8 +123,26 @@ pub async fn look(site: &Site, namespace: &str, name: &str) -> Result<Option<Att
     }
 }
 
+/// Refuses who could not drive whatever the request says, before they learn anything of it or of the session.
+async fn must_matter(site: &Site, who: &Principal, session: &BrowserSession, request: &str) -> Result<(), Problem> {
+    let namespace = session.namespace().unwrap_or_default();
+    if site.gateway.auth.may(who, "resolve", "attentionrequests", &namespace, Some(request)).await?
+        || may_take_over(site, who, session).await?
+    {
+        return Ok(());
+    }
+    Err(Problem::forbidden(format!(
+        "{} may not drive this browser: that takes the verb resolve on attentionrequests, or takeover on browsersessions",
+        who.username
+    )))
+}
+
 /// Takes control for a person. Waits for the agent's action in progress.
 pub async fn take(site: &Site, caller: &Caller, session: &Arc<BrowserSession>, request: Option<&str>) -> Result<ControlGrant, Problem> {
+    match request {
+        Some(request) => must_matter(site, &caller.who, session, request).await?,
+        None => drop(entitled(site, &caller.who, session, None).await?),
+    }
     must_run(session)?;
     let basis = entitled(site, &caller.who, session, request).await?;
     let driver = site.gateway.drivers.of(session).await?;

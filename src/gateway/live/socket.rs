@@ -33,13 +33,13 @@ pub async fn open(
 ) -> Result<Response, Problem> {
     let caller = Caller::of(&site, &headers, true).await?;
     let session = rights::session(&site, &namespace, &name)?;
+    control::must_view(&site, &caller.who, &session).await?;
     control::must_run(&session)?;
     let origin = match caller.means {
         Means::Cookie(_) => origin::own(&headers, &site.gateway.settings)?,
         Means::Token => "",
     };
     let id = check(&site, &asked.ticket, &caller, &session.uid().unwrap_or_default(), origin)?;
-    control::must_view(&site, &caller.who, &session).await?;
     let place = Arc::clone(&site.viewers)
         .try_acquire_owned()
         .map_err(|_| Problem::unavailable("this gateway shows as many live views as it can: try again later"))?;

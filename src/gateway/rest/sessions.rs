@@ -118,8 +118,8 @@ pub(super) async fn live_ticket(
     Path((namespace, name)): Path<(String, String)>,
 ) -> Result<Json<Value>, Problem> {
     let session = rights::session(&site, &namespace, &name)?;
-    control::must_run(&session)?;
     control::must_view(&site, &caller.who, &session).await?;
+    control::must_run(&session)?;
     // A cookie's socket is opened by one of our pages; a program's socket names no origin.
     let origin = match caller.means {
         Means::Cookie(_) => origin::own(&headers, &site.gateway.settings)?,
