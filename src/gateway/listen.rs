@@ -4,12 +4,17 @@
 use crate::runtime::tasks::Tasks;
 use axum::Router;
 use axum::body::Body;
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use bytes::Bytes;
 use http::Request;
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::service::TowerToHyperService;
 use nix::sys::socket::{setsockopt, sockopt};
+use pin_project_lite::pin_project;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -19,6 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use tower::ServiceExt as _;
 
 /// What a peer has to keep.
@@ -45,32 +51,65 @@ const STREAMS: u32 = 1024;
 /// What tells HTTP/2 from HTTP/1.1.
 const PREFACE: usize = 24;
 
-/// Serves until the token is cancelled, and then until the running calls have ended. Meanwhile others are still let in, for one
-/// call each: a client looks an answer up in the list of tools, which it may have to ask for, and who balances calls learns of a
-/// stop a moment late. Connections run among `tasks`.
+/// Serves until the token is cancelled, and then until the running calls have ended. Meanwhile who asks more is still answered, and
+/// new connections are let in, for one call each: a client looks an answer up in the list of tools, which it may have to ask for
+/// on the connection that the answer came on, and who balances calls learns of a stop a moment late. Connections run among `tasks`.
 pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits, tasks: &Tasks, stop: CancellationToken) {
-    let (running, late, end) = (TaskTracker::new(), TaskTracker::new(), CancellationToken::new());
-    let serve = |stream, among: &TaskTracker, keep, stop: &CancellationToken| {
-        let connection = connection(stream, router.clone(), limits, tasks.clone(), keep, stop.clone());
-        tasks.spawn("a connection", among.track_future(connection));
+    let (calls, connections, end) = (TaskTracker::new(), TaskTracker::new(), CancellationToken::new());
+    let running = calls.clone();
+    let router = router.layer(middleware::from_fn(move |request, next| counted(running.token(), request, next)));
+    let serve = |stream, keep| {
+        let connection = connection(stream, router.clone(), limits, tasks.clone(), keep, end.clone());
+        tasks.spawn("a connection", connections.track_future(connection));
     };
     tokio::select! {
         () = stop.cancelled() => {}
-        () = accept(&listener, |stream| serve(stream, &running, true, &stop)) => {}
+        () = accept(&listener, |stream| serve(stream, true)) => {}
     }
-    running.close();
+    calls.close();
     let ending = async {
-        running.wait().await;
+        calls.wait().await;
         tokio::time::sleep(limits.after).await;
     };
     tokio::select! {
         () = ending => {}
-        () = accept(&listener, |stream| serve(stream, &late, false, &end)) => {}
+        () = accept(&listener, |stream| serve(stream, false)) => {}
     }
     drop(listener);
     end.cancel();
-    late.close();
-    late.wait().await;
+    connections.close();
+    connections.wait().await;
+}
+
+/// Counts a call until its response was read to the end, or is given up.
+async fn counted(token: TaskTrackerToken, request: Request<Body>, next: Next) -> Response {
+    next.run(request).await.map(|inner| Body::new(Counted { inner, _token: token }))
+}
+
+pin_project! {
+    /// The body of a call that is counted.
+    struct Counted {
+        #[pin]
+        inner: Body,
+        _token: TaskTrackerToken,
+    }
+}
+
+impl HttpBody for Counted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.project().inner.poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
 }
 
 /// Accepts without end.
@@ -216,6 +255,15 @@ mod tests {
         assert!(all_of(&mut stream).await.ends_with("done"));
     }
 
+    /// Reads the slow answer, and no further.
+    async fn done(stream: &mut TcpStream) {
+        let mut answer = String::new();
+        while !answer.ends_with("done") {
+            let byte = tokio::time::timeout(WITHIN, stream.read_u8()).await.expect("the answer in time").expect("no end before it");
+            answer.push(char::from(byte));
+        }
+    }
+
     async fn ask(address: SocketAddr) -> String {
         let mut stream = TcpStream::connect(address).await.expect("who comes late is let in");
         stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
@@ -250,11 +298,27 @@ mod tests {
         stop.cancel();
         assert!(ask(address).await.ends_with("hello"), "while a call is running");
         let mut silent = TcpStream::connect(address).await.expect("who says nothing is let in, but holds nothing up");
-        assert!(all_of(&mut running).await.ends_with("done"));
+        done(&mut running).await;
         assert!(ask(address).await.ends_with("hello"), "after the last answer");
         tokio::time::timeout(WITHIN, serving).await.expect("an end").unwrap();
         all_of(&mut silent).await;
         assert!(TcpStream::connect(address).await.is_err());
+    }
+
+    /// A client that sends its next call on the connection of the answer does so before it can know that this would be closed.
+    #[tokio::test]
+    async fn the_connection_of_a_last_answer_takes_one_more_call() {
+        let (address, stop, serving) = start(Duration::from_mins(1)).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        let mut other = TcpStream::connect(address).await.unwrap();
+        other.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        other.read_exact(&mut [0; 12]).await.unwrap();
+        stop.cancel();
+        done(&mut stream).await;
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        assert!(all_of(&mut stream).await.ends_with("hello"));
+        tokio::time::timeout(WITHIN, serving).await.expect("an end").unwrap();
     }
 
     #[tokio::test]
