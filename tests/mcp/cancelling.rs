@@ -25,6 +25,20 @@ async fn an_explicit_one_settles_at_once_on_whichever_replica_it_arrives() {
     }
 }
 
+/// The call is known at the other replica a moment after its client hears of it.
+#[tokio::test]
+async fn one_that_overtakes_its_call_on_the_way_to_another_replica_is_not_lost() {
+    let world = World::start(2, &[]).await;
+    let agent = world.legacy("agent").await;
+    for n in 0..6 {
+        let ask = json!({"mode": "notify", "reason": format!("r{n}")}).to_string();
+        let (id, mut events) = agent.start("request_attention", &ask, Some("p")).await;
+        let name = events.progress().await["message"].as_str().unwrap().rsplit(' ').next().unwrap().to_owned();
+        agent.at(world.port(1)).cancel(id, "the user changed their mind").await;
+        world.until(&name, "cancelled", |r| r.spec.cancel.is_some()).await;
+    }
+}
+
 #[tokio::test]
 async fn a_clients_own_timeout_only_detaches() {
     let world = World::start(2, &[]).await;
