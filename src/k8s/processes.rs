@@ -95,10 +95,10 @@ impl Processes {
         watch::run(api, watch::config().labels(SELECTOR), writer, prune_metadata, tell, stop).await;
     }
 
-    /// Whether a process lives. One that is not in the watch is asked about, since the watch may lag behind it; `None`: that
-    /// could not be told.
+    /// Whether a process lives. One that the watch does not know, or gives up, is asked about, since the watch may lag behind it:
+    /// after an outage it comes back later than the process does. `None`: that could not be told.
     pub async fn ask(&self, api: &Api<Lease>, name: &str, now: fn() -> Timestamp) -> Option<Liveness> {
-        if let Some(liveness) = self.liveness(name, now()) {
+        if let Some(liveness @ (Liveness::Live | Liveness::ShuttingDown)) = self.liveness(name, now()) {
             return Some(liveness);
         }
         match call(api.get_opt(name)).await {
@@ -172,6 +172,23 @@ mod tests {
             lease.annotations_mut().insert(SHUTTING_DOWN.into(), "true".into());
         }
         lease
+    }
+
+    #[tokio::test]
+    async fn who_seems_lost_is_asked_about() {
+        let stored = |renewed: i64| {
+            let body = serde_json::to_vec(&lease(renewed, false)).unwrap();
+            let answer = move |_: http::Request<kube::client::Body>| {
+                std::future::ready(http::Response::builder().body(kube::client::Body::from(body.clone())))
+            };
+            Api::<Lease>::default_namespaced(Client::new(tower::service_fn(answer), "default"))
+        };
+        let late: fn() -> Timestamp = || at(1100);
+        let processes = Processes::default();
+        processes.applied(&lease(7, false), at(1000));
+        assert_eq!(processes.ask(&stored(7), "g", late).await, Some(Liveness::Lost), "it stands still");
+        assert_eq!(processes.ask(&stored(8), "g", late).await, Some(Liveness::Live), "the watch has not told its renewal");
+        assert_eq!(processes.liveness("g", at(1100)), Some(Liveness::Live));
     }
 
     #[test]
