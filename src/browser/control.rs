@@ -6,11 +6,12 @@ use crate::domain::names::hex;
 use crate::domain::tools::Class;
 use crate::driver::{ControlGrant, ControlState, TakeControl};
 use crate::runtime::clock::now;
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use rand::Rng as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The arbiter of this session.
@@ -24,6 +25,8 @@ pub struct Control {
     /// An agent's action ended, or somebody gave up: who waits looks again.
     moved: Notify,
     timer: Notify,
+    /// The machine's clock and our own, at the same moment.
+    began: (Timestamp, Instant),
 }
 
 /// An agent's tool that runs. Dropping it ends the action.
@@ -64,7 +67,15 @@ impl Control {
             tabs,
             moved: Notify::new(),
             timer: Notify::new(),
+            began: (now(), Instant::now()),
         })
+    }
+
+    /// The time, by a clock that nobody can set: one that is set back would keep a grant alive that nobody renews.
+    fn clock(&self) -> Timestamp {
+        let (start, since) = self.began;
+        let passed = SignedDuration::try_from(since.elapsed()).unwrap_or(SignedDuration::MAX);
+        start.checked_add(passed).unwrap_or(Timestamp::MAX)
     }
 
     /// Lets time take effect until stopped: a grant that is not renewed dies without anybody asking.
@@ -75,7 +86,7 @@ impl Control {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = changed => {}
-                () = until(next) => {}
+                () = self.until(next) => {}
             }
         }
     }
@@ -163,7 +174,7 @@ impl Control {
 
     fn with<R>(&self, change: impl FnOnce(&mut Arbiter, Timestamp) -> R) -> R {
         let mut arbiter = self.arbiter.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = now();
+        let now = self.clock();
         let before = arbiter.next_change();
         let result = change(&mut arbiter, now);
         let ended = arbiter.tick(now);
@@ -182,6 +193,17 @@ impl Control {
         }
         result
     }
+
+    async fn until(&self, time: Option<Timestamp>) {
+        match time {
+            None => std::future::pending().await,
+            Some(time) => {
+                let wait = Duration::try_from(time.duration_since(self.clock())).unwrap_or_default();
+                // A little later than the instant, so that it has passed.
+                tokio::time::sleep(wait + Duration::from_millis(1)).await;
+            }
+        }
+    }
 }
 
 fn word(why: Ended) -> &'static str {
@@ -198,17 +220,6 @@ fn replace<T: PartialEq>(known: &mut T, new: T) -> bool {
     let changed = *known != new;
     *known = new;
     changed
-}
-
-async fn until(time: Option<Timestamp>) {
-    match time {
-        None => std::future::pending().await,
-        Some(time) => {
-            let wait = Duration::try_from(time.duration_since(now())).unwrap_or_default();
-            // A little later than the instant, so that it has passed.
-            tokio::time::sleep(wait + Duration::from_millis(1)).await;
-        }
-    }
 }
 
 fn unguessable() -> String {
