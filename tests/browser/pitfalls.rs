@@ -224,7 +224,9 @@ async fn p8_a_moving_page_that_nobody_touches_costs_little() {
         assert!(Instant::now() < deadline, "it goes on at full speed");
     }
     let calm = viewer.frames_in(Duration::from_secs(2)).await;
-    assert!((1..=14).contains(&calm), "{calm} frames in 2 s");
+    // A shot every 150 ms at most, of two pictures at most: the second may be on its way when the cast is stopped. At full speed
+    // it would be a hundred.
+    assert!((1..=26).contains(&calm), "{calm} frames in 2 s");
     let grant = browser.hold("ann").await;
     viewer.input(&grant.lease, json!([{ "kind": "move", "x": 5, "y": 5, "buttons": 0, "modifiers": 0 }])).await;
     while shots(false) == 0 {
