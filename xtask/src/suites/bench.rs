@@ -1,10 +1,8 @@
 //! `cargo xtask bench`: measures what is claimed about time.
 
-use super::run::lines;
+use super::run::{lines, test_command};
 use super::{Tier, run, set_up};
-use crate::cargo;
-use crate::failure::Result;
-use crate::files::repository;
+use crate::failure::{Failure, Result};
 use crate::progress::{print, say};
 use clap::Args;
 
@@ -25,25 +23,29 @@ pub fn bench(args: &BenchArgs) -> Result<bool> {
         return Ok(false);
     }
     say("measuring, with a debug build: what else runs on this machine is measured too ...");
-    let mut taken = true;
+    let (mut taken, mut measured) = (true, 0);
     for target in TIERS.iter().map(|tier| tier.targets()).collect::<Result<Vec<_>>>()?.into_iter().flatten() {
-        let mut command = cargo::command();
-        let name = args.name.as_deref().unwrap_or("timing::");
-        command.current_dir(repository()).args(["test", "--quiet", "--test", &target, name]);
+        let mut command = test_command();
+        command.args(["--quiet", "--test", &target, args.name.as_deref().unwrap_or("timing::")]);
         command.args(["--", "--ignored", "--nocapture", "--test-threads=1"]);
-        if let Ok(program) = std::env::current_exe() {
-            command.env("BECKON_XTASK", program);
-        }
         let mut rest = Vec::new();
         let status = lines(&mut command, |line| {
             // The dots are those of the tests that have passed.
             let line = line.trim_start_matches('.');
-            if line.contains(": p50 ") { print(line) } else { rest.push(line.to_owned()) }
+            if line.contains(": p50 ") {
+                print(line);
+                measured += 1;
+            } else {
+                rest.push(line.to_owned());
+            }
         })?;
         if !status.success() {
             rest.iter().for_each(say);
             taken = false;
         }
+    }
+    if taken && measured == 0 {
+        return Err(Failure::new("there is no measurement of that name; without a name all are taken"));
     }
     Ok(taken)
 }

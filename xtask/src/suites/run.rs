@@ -102,6 +102,16 @@ pub(super) fn compile(tiers: &[Tier]) -> Result<Counts> {
     Ok(counts)
 }
 
+/// `cargo test` as everything here runs it: of the whole workspace, so that nothing is compiled for fewer crates' features anew.
+pub(super) fn test_command() -> Command {
+    let mut command = cargo::command();
+    command.current_dir(repository()).args(["test", "--workspace"]);
+    if let Ok(program) = std::env::current_exe() {
+        command.env("BECKON_XTASK", program);
+    }
+    command
+}
+
 /// Runs a tier.
 pub(super) fn tier(tier: Tier, args: &TestArgs, environment: &[(&str, OsString)]) -> Result<Counts> {
     let mut counts = Counts::default();
@@ -129,14 +139,11 @@ pub(super) fn tier(tier: Tier, args: &TestArgs, environment: &[(&str, OsString)]
         say("there are no such tests yet");
     }
     let run = |flags: &Vec<OsString>| {
-        let mut command = cargo::command();
-        command.current_dir(repository()).args(["test", "--workspace", "--no-fail-fast"]).args(flags).args(&args.name);
+        let mut command = test_command();
+        command.arg("--no-fail-fast").args(flags).args(&args.name);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         if let Some(threads) = tier.threads() {
             command.env("RUST_TEST_THREADS", threads.to_string());
-        }
-        if let Ok(program) = std::env::current_exe() {
-            command.env("BECKON_XTASK", program);
         }
         command
     };
