@@ -255,6 +255,16 @@ mod tests {
         assert!(all_of(&mut stream).await.ends_with("done"));
     }
 
+    /// A connection whose slow call runs, and one that was answered. They are taken in turn: once this has its answer, that runs.
+    async fn slow_and_idle(address: SocketAddr) -> (TcpStream, TcpStream) {
+        let mut running = TcpStream::connect(address).await.unwrap();
+        running.write_all(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        let mut idle = TcpStream::connect(address).await.unwrap();
+        idle.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        idle.read_exact(&mut [0; 12]).await.unwrap();
+        (running, idle)
+    }
+
     /// Reads the slow answer, and no further.
     async fn done(stream: &mut TcpStream) {
         let mut answer = String::new();
@@ -273,12 +283,7 @@ mod tests {
     #[tokio::test]
     async fn a_stop_lets_running_calls_end() {
         let (address, stop, serving) = start(Duration::from_mins(1)).await;
-        let mut running = TcpStream::connect(address).await.unwrap();
-        running.write_all(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-        let mut idle = TcpStream::connect(address).await.unwrap();
-        idle.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-        let mut first = [0; 12];
-        idle.read_exact(&mut first).await.unwrap();
+        let (mut running, mut idle) = slow_and_idle(address).await;
         stop.cancel();
         all_of(&mut idle).await;
         assert!(all_of(&mut running).await.ends_with("done"));
@@ -289,12 +294,7 @@ mod tests {
     #[tokio::test]
     async fn who_learns_of_a_stop_by_an_answer_can_still_ask_about_it() {
         let (address, stop, serving) = start(Duration::from_mins(1)).await;
-        let mut running = TcpStream::connect(address).await.unwrap();
-        running.write_all(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-        // Connections are taken in turn: once this one is answered, that one runs.
-        let mut idle = TcpStream::connect(address).await.unwrap();
-        idle.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-        idle.read_exact(&mut [0; 12]).await.unwrap();
+        let (mut running, _idle) = slow_and_idle(address).await;
         stop.cancel();
         assert!(ask(address).await.ends_with("hello"), "while a call is running");
         let mut silent = TcpStream::connect(address).await.expect("who says nothing is let in, but holds nothing up");
@@ -309,11 +309,7 @@ mod tests {
     #[tokio::test]
     async fn the_connection_of_a_last_answer_takes_one_more_call() {
         let (address, stop, serving) = start(Duration::from_mins(1)).await;
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(b"GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-        let mut other = TcpStream::connect(address).await.unwrap();
-        other.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-        other.read_exact(&mut [0; 12]).await.unwrap();
+        let (mut stream, _idle) = slow_and_idle(address).await;
         stop.cancel();
         done(&mut stream).await;
         stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();

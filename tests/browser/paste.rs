@@ -3,7 +3,7 @@
 use crate::harness::{BOTH, Browser, CHROMIUM};
 use crate::site::Site;
 use crate::viewer::{Viewer, press};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// A code of four digits in boxes that take one each, a plain field, and an editor that takes pastes in its own way.
@@ -18,6 +18,13 @@ digits[0].addEventListener('paste', (e) => { e.preventDefault();
 plain.addEventListener('paste', () => say('paste')); plain.addEventListener('input', (e) => say('plain ' + plain.value));
 plain.addEventListener('keydown', (e) => say('key ' + e.key + ' with ' + plain.value.length));
 editor.addEventListener('input', () => say('editor ' + editor.innerText)); say('ready')</script>";
+
+/// Into the first field, in one message.
+fn press_and_paste(text: &str) -> Value {
+    let mut events = press(10.0, 10.0);
+    events.as_array_mut().unwrap().push(json!({ "kind": "paste", "text": text }));
+    events
+}
 
 async fn pastes(site: &Site, viewer: &mut Viewer, lease: &str, what: &str) {
     let paste = |text: &str| json!({ "kind": "paste", "text": text });
@@ -64,9 +71,7 @@ async fn a_paste_right_behind_a_press_goes_where_it_led() {
             browser.tool("navigate", &json!({ "url": site.url("/") })).await.unwrap();
             let lease = browser.hold("ann").await.lease;
             site.forget();
-            let mut events = press(10.0, 10.0).as_array().unwrap().clone();
-            events.push(json!({ "kind": "paste", "text": "1234" }));
-            viewer.input(&lease, json!(events)).await;
+            viewer.input(&lease, press_and_paste("1234")).await;
             site.until(&format!("{flavour}, round {round}"), |told| told.iter().any(|told| told == "code 1234")).await;
             browser.release(&json!({ "lease": lease })).await.unwrap();
             browser.snapshot().await;
@@ -97,9 +102,7 @@ async fn a_paste_that_has_to_wait_ends_with_its_lease() {
         let browser = Browser::at(flavour, &site.url("/")).await;
         let mut viewer = browser.viewer().await;
         let lease = browser.hold("ann").await.lease;
-        let mut events = press(10.0, 10.0).as_array().unwrap().clone();
-        events.push(json!({ "kind": "paste", "text": "secret" }));
-        viewer.input(&lease, json!(events)).await;
+        viewer.input(&lease, press_and_paste("secret")).await;
         site.told_that("busy").await;
         browser.release(&json!({ "lease": lease })).await.unwrap();
         browser.snapshot().await;

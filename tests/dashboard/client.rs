@@ -1,6 +1,7 @@
 //! A client that says exactly what a test wants on the wire, and the one `up` that all tests share.
 
 use crate::support::{Up, poll_until, unique};
+use beckon::api::v1alpha1::AttentionRequest;
 use bytes::Bytes;
 use http::header::{COOKIE, SET_COOKIE};
 use http::{HeaderMap, Request, StatusCode};
@@ -127,4 +128,12 @@ pub fn kubectl(up: &Up, user: &str, args: &[&str]) -> String {
     let done = up.kubectl(user, &[&["-n", NAMESPACE], args].concat());
     assert!(done.status.success(), "kubectl {args:?}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).unwrap()
+}
+
+/// The requests, as this user.
+pub async fn api(up: &Up, context: &str) -> kube::Api<AttentionRequest> {
+    let options = kube::config::KubeConfigOptions { context: Some(context.to_owned()), ..Default::default() };
+    let config = kube::config::Kubeconfig::read_from(up.text("kubeconfig")).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(config, &options).await.unwrap();
+    kube::Api::namespaced(kube::Client::try_from(config).unwrap(), NAMESPACE)
 }

@@ -1,6 +1,6 @@
 //! Seeing and answering requests.
 
-use crate::client::{NAMESPACE, ask, call, kubectl, open, replica, send, sign_in, up, with_cookie};
+use crate::client::{NAMESPACE, api, ask, call, kubectl, open, replica, send, sign_in, up, with_cookie};
 use crate::support::poll_until;
 use beckon::api::v1alpha1::{AttentionRequest, Phase};
 use futures::StreamExt as _;
@@ -127,12 +127,10 @@ async fn the_feed_of_the_other_replica_tells_within_a_second() {
     let up = up().await;
     let host = replica(up, 1);
     let cookie = sign_in(&host, &up.text("viewerToken")).await;
-    let mut feed = open(&host, "GET", "/events?view=attention", &[("cookie", &cookie)], "").await.into_body();
-    let mut told = String::new();
-    read_until(&mut feed, &mut told, "event: synced").await;
+    let (mut feed, mut told) = synced(&host, &cookie).await;
     let reason = format!("<b>Look</b> {}", crate::support::unique("r"));
     // Both clocks run while the request is made: what asks for it is slow, and blocks.
-    let opened = tokio::spawn(opened(up.text("kubeconfig"), reason.clone()));
+    let opened = tokio::spawn(opened(api(up, "admin").await, reason.clone()));
     let announced = format!(r#""title":"{reason}""#);
     let shown = tokio::spawn(async move {
         let at = read_until(&mut feed, &mut told, &announced).await;
@@ -151,6 +149,14 @@ async fn the_feed_of_the_other_replica_tells_within_a_second() {
     assert!(rows.iter().all(|row| !row.contains("<b>Look")), "the agent's markup is text: {rows:?}");
 }
 
+/// A feed of the Attention page that has told everything there is, and what that was.
+pub async fn synced(host: &str, cookie: &str) -> (hyper::body::Incoming, String) {
+    let mut feed = open(host, "GET", "/events?view=attention", &[("cookie", cookie)], "").await.into_body();
+    let mut told = String::new();
+    read_until(&mut feed, &mut told, "event: synced").await;
+    (feed, told)
+}
+
 /// Reads a feed until it has told this, and says when that was.
 pub async fn read_until(feed: &mut hyper::body::Incoming, told: &mut String, what: &str) -> Instant {
     while !told.contains(what) {
@@ -162,11 +168,7 @@ pub async fn read_until(feed: &mut hyper::body::Incoming, told: &mut String, wha
 }
 
 /// When the API server tells that the request with this reason waits for a person.
-async fn opened(kubeconfig: String, reason: String) -> Instant {
-    let options = kube::config::KubeConfigOptions { context: Some("admin".to_owned()), ..Default::default() };
-    let config = kube::config::Kubeconfig::read_from(kubeconfig).unwrap();
-    let config = kube::Config::from_custom_kubeconfig(config, &options).await.unwrap();
-    let api = kube::Api::<AttentionRequest>::namespaced(kube::Client::try_from(config).unwrap(), NAMESPACE);
+async fn opened(api: kube::Api<AttentionRequest>, reason: String) -> Instant {
     let mut changes = std::pin::pin!(kube::runtime::watcher(api, kube::runtime::watcher::Config::default()).applied_objects());
     loop {
         let change = tokio::time::timeout(Duration::from_secs(30), changes.next()).await.expect("an open request in time").unwrap();
@@ -179,12 +181,7 @@ async fn opened(kubeconfig: String, reason: String) -> Instant {
 
 /// The events of a feed until it has told everything, as name and data.
 async fn everything(host: &str, cookie: &str) -> Vec<(String, Value)> {
-    let mut feed = open(host, "GET", "/events?view=attention", &[("cookie", cookie)], "").await.into_body();
-    let mut told = String::new();
-    while !told.contains("event: synced") {
-        let frame = tokio::time::timeout(Duration::from_secs(30), feed.frame()).await.expect("a whole feed").unwrap().unwrap();
-        told.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
-    }
+    let (_, told) = synced(host, cookie).await;
     let event = |block: &str| {
         let line = |name: &str| block.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).map(str::to_owned);
         Some((line("event:")?, serde_json::from_str(&line("data:")?).ok()?))

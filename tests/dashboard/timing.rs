@@ -1,12 +1,12 @@
 //! How long a request is on its way, and an answer. Nothing here can fail for being slow: `cargo xtask bench` prints it.
 
-use crate::client::{AT_MOST, NAMESPACE, open, replica, sign_in, up};
-use crate::requests::read_until;
+use crate::client::{AT_MOST, api, open, replica, sign_in, up};
+use crate::requests::{read_until, synced};
 use crate::support::{Up, percentiles, unique};
-use beckon::api::v1alpha1::{AttentionRequest, Phase};
+use beckon::api::v1alpha1::Phase;
 use futures::StreamExt as _;
 use http_body_util::BodyExt as _;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use serde_json::{Value, json};
 use std::pin::pin;
@@ -42,23 +42,14 @@ async fn tool(up: &Up, name: &str, arguments: &Value) -> Value {
     answer["result"]["structuredContent"].clone()
 }
 
-async fn requests(up: &Up, context: &str) -> Api<AttentionRequest> {
-    let options = kube::config::KubeConfigOptions { context: Some(context.to_owned()), ..Default::default() };
-    let config = kube::config::Kubeconfig::read_from(up.text("kubeconfig")).unwrap();
-    let config = kube::Config::from_custom_kubeconfig(config, &options).await.unwrap();
-    Api::namespaced(kube::Client::try_from(config).unwrap(), NAMESPACE)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a measurement"]
 async fn until_a_request_is_shown_and_its_answer_is_back() {
     let up = up().await;
     let host = replica(up, 1);
     let cookie = sign_in(&host, &up.text("operatorToken")).await;
-    let mut feed = open(&host, "GET", "/events?view=attention", &[("cookie", &cookie)], "").await.into_body();
-    let mut told = String::new();
-    read_until(&mut feed, &mut told, "event: synced").await;
-    let (admin, operator) = (requests(up, "admin").await, requests(up, "operator").await);
+    let (mut feed, mut told) = synced(&host, &cookie).await;
+    let (admin, operator) = (api(up, "admin").await, api(up, "operator").await);
     let mut changes = pin!(watcher(admin, watcher::Config::default()).applied_objects());
     let session = tool(up, "create_session", &json!({})).await["session_id"].as_str().unwrap().to_owned();
 
