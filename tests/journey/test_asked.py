@@ -62,6 +62,15 @@ def site():
     server.shutdown()
 
 
+def driven(world, agent, operator, url, reason):
+    """The operator has the hands in the agent's page; and the agent's call."""
+    session = agent.session(url)
+    call = agent.ask(session, reason)
+    operator.open(world.open_request(session)["metadata"]["name"])
+    operator.take_over()
+    return operator, call
+
+
 def test_pickers_files_pastes_and_buttons(world, agents, people, site):
     agent, operator = agents(), people()
     session = agent.session(f"{site.url}/one")
@@ -119,11 +128,7 @@ def test_pickers_files_pastes_and_buttons(world, agents, people, site):
 
 
 def test_the_wheel_turns_and_no_key_stays_down(world, agents, people, site):
-    agent, operator = agents(), people()
-    session = agent.session(f"{site.url}/hands")
-    call = agent.ask(session, "Please have a look.")
-    operator.open(world.open_request(session)["metadata"]["name"])
-    operator.take_over()
+    operator, call = driven(world, agents(), people(), f"{site.url}/hands", "Please have a look.")
     page = operator.page
     told = lambda what: eventually(lambda: what in site.said, f"{what!r} at the page, not {site.said}", 15)
 
@@ -145,11 +150,7 @@ def test_the_wheel_turns_and_no_key_stays_down(world, agents, people, site):
 
 
 def test_what_is_typed_into_a_dialog_of_the_page_stays(world, agents, people, site):
-    agent, operator = agents(), people()
-    session = agent.session(f"{site.url}/dialog")
-    call = agent.ask(session, "Please give the page its code.")
-    operator.open(world.open_request(session)["metadata"]["name"])
-    operator.take_over()
+    operator, call = driven(world, agents(), people(), f"{site.url}/dialog", "Please give the page its code.")
     page = operator.page
     controls = []
     page.expose_function("heardControl", lambda: controls.append(time.monotonic()))
@@ -237,11 +238,7 @@ LAYOUTS = {"latin": "v", "Russian": "м", "Greek": "ω", "Hebrew": "ה", "Arabic
 
 
 def test_pastes_from_any_keyboard(world, agents, people, site):
-    agent, operator = agents(), people()
-    session = agent.session(f"{site.url}/paste")
-    agent.ask(session, "Please paste.")
-    operator.open(world.open_request(session)["metadata"]["name"])
-    operator.take_over()
+    operator, _ = driven(world, agents(), people(), f"{site.url}/paste", "Please paste.")
     page = operator.page
     operator.context.grant_permissions(["clipboard-read", "clipboard-write"])
     board = operator.context.new_cdp_session(page)
