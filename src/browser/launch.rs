@@ -138,9 +138,9 @@ async fn attempt(
     let tabs = Arc::new(Tabs::new(args.viewport()));
     let connected = Cdp::start(read, write, tabs.clone(), &mut parts, over);
     let cdp = connected.map_err(|error| failed(format!("its debugging pipe failed: {error}")))?;
-    let (sized, end) = (tabs.clone(), over.clone());
-    parts.start("the sizes of tabs", async move {
-        sized.keep_sizes(end).await;
+    let (kept, end) = (tabs.clone(), over.clone());
+    parts.start("the keeper of tabs", async move {
+        kept.keep(end).await;
         Ok(())
     });
     let ready = tokio::select! {

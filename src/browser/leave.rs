@@ -72,12 +72,11 @@ pub(super) async fn end(tabs: &Tabs, tab: &Arc<Tab>) -> Result<Arc<Tab>, CdpErro
     let mut version = tabs.version.subscribe();
     let created: Created = tab.session.cdp().call("Target.createTarget", json!({ "url": "about:blank" })).await?;
     drop(timeout(THERE, version.wait_for(|_| tabs.has(&created.target_id))).await);
-    let close = |target: &str| drop(tab.session.cdp().fire("Target.closeTarget", &json!({ "targetId": target })));
     if !tabs.activate(&created.target_id) {
-        close(&created.target_id);
+        tab.session.cdp().fire("Target.closeTarget", &json!({ "targetId": created.target_id }))?;
         return Ok(tab.clone());
     }
-    close(&tab.id);
+    tabs.close(tab)?;
     let fresh = tabs.active_tab().filter(|fresh| fresh.id == created.target_id);
     if let Some(fresh) = &fresh {
         fresh.begun().await;

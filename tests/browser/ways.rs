@@ -56,6 +56,26 @@ async fn a_person_goes_back_and_on_and_closes() {
     }
 }
 
+/// A page between two documents can lose an order to close.
+#[tokio::test]
+async fn a_person_closes_a_page_that_loads_itself_again_and_again() {
+    let site = Site::start(&[("/", "<title>again</title><script>say('here'); onload = () => location.reload()</script>")]).await;
+    for flavour in BOTH {
+        let browser = Browser::start(flavour).await;
+        let mut viewer = browser.viewer().await;
+        for _ in 0..10 {
+            site.forget();
+            browser.tool("navigate", &json!({ "url": site.url("/") })).await.unwrap();
+            let lease = browser.hold("ann").await.lease;
+            site.until("here and here again", |told| told.len() > 2).await;
+            go(&mut viewer, &lease, "close").await;
+            browser.until("an empty tab", |state| state.tabs.len() == 1 && state.page.origin == "about").await;
+            browser.release(&json!({ "lease": lease })).await.unwrap();
+            browser.snapshot().await;
+        }
+    }
+}
+
 /// Silence at the end of the history would look like a button that does nothing.
 #[tokio::test]
 async fn at_both_ends_of_the_history_a_person_is_told() {

@@ -18,6 +18,8 @@ use tokio::time::timeout;
 
 /// How long the page may take to take its files.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// How long a tab may take to be gone, with what it says as a goodbye.
+const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 /// How long a page that hangs may hold up who leaves it. Each step has its own limit: one that was cut off half-way would leave a
 /// crashed page and go nowhere.
 const GO_LIMIT: Duration = Duration::from_mins(1);
@@ -101,8 +103,10 @@ impl Hands {
 async fn gone(tabs: &Tabs, tab: &Arc<Tab>, way: Way, may: impl Fn() -> bool + Sync) -> Result<bool, CdpError> {
     let step = match way {
         Way::Close => {
-            tab.session.cdp().call::<Value>("Target.closeTarget", json!({ "targetId": tab.id })).await?;
-            return Ok(true);
+            let mut version = tabs.version.subscribe();
+            tabs.close(tab)?;
+            let gone = timeout(CLOSE_LIMIT, version.wait_for(|_| !tabs.has(&tab.id))).await;
+            return gone.map(|_| true).map_err(|_| CdpError::Timeout("Target.closeTarget"));
         }
         Way::Reload => {
             let Some(fresh) = leave::free(tabs, tab, &may).await? else { return Ok(true) };

@@ -67,7 +67,7 @@ impl Tabs {
         if self.state().tabs.len() >= MOST_TABS {
             // One that still waits would hold up the page that opened it.
             begin(&session, &[("Runtime.runIfWaitingForDebugger", json!({}))]);
-            drop(session.cdp().fire("Target.closeTarget", &json!({ "targetId": info.target_id })));
+            drop(self.close_target(&session, &info.target_id));
             return self.tell(Notice::tab(MOST_TABS));
         }
         begin(&session, &page_setup());
@@ -86,6 +86,7 @@ impl Tabs {
         let (gone, next, none_left) = {
             let mut state = self.state();
             state.frames.remove(session);
+            state.closing.retain(|(closing, _)| closing.id() != session);
             let Some(at) = state.tabs.iter().position(|tab| tab.session.id() == session) else { return };
             let gone = state.tabs.remove(at);
             let opener = state.tabs.iter().find(|tab| gone.opener.as_deref() == Some(tab.id.as_str()));

@@ -1,13 +1,13 @@
 //! Every tab, kept up to date by what Chromium says, in order and without asking.
 //!
 //! Each page is attached to before it runs, with Page enabled first, so that its first dialog is already ours to keep. Nothing
-//! here ever closes a tab or brings one to the front.
+//! here ever brings a tab to the front.
 
 mod events;
 mod setup;
 mod wire;
 
-use super::cdp::{Cdp, Session};
+use super::cdp::{Cdp, CdpError, Session};
 use super::drag::Begun;
 use super::notice::Notice;
 use super::tab::Tab;
@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{broadcast, mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// The isolated world of our script in every page.
@@ -32,6 +32,8 @@ const NOTICES_QUEUE: usize = 16;
 const DRAGS_QUEUE: usize = 8;
 /// How long the browser may take to tell a title.
 const REFRESH_LIMIT: Duration = Duration::from_secs(1);
+/// When a tab that is still there is closed again. Longer than the half second that Chromium gives the page to say goodbye.
+const CLOSE_AGAIN: Duration = Duration::from_secs(1);
 
 /// A frame of another process inside a page.
 #[derive(Clone)]
@@ -48,6 +50,8 @@ pub struct FrameSession {
 struct State {
     tabs: Vec<Arc<Tab>>,
     frames: HashMap<String, FrameSession>,
+    /// Tabs that shall go, with the ids of their targets.
+    closing: Vec<(Session, String)>,
     size: Viewport,
 }
 
@@ -89,7 +93,7 @@ impl Tabs {
     ///
     /// # Errors
     /// When Chromium refuses.
-    pub async fn watch(cdp: &Cdp) -> Result<(), super::cdp::CdpError> {
+    pub async fn watch(cdp: &Cdp) -> Result<(), CdpError> {
         let only_pages = json!([{ "type": "page", "exclude": false }, { "exclude": true }]);
         cdp.call::<Value>("Browser.setDownloadBehavior", json!({ "behavior": "deny", "eventsEnabled": true })).await?;
         cdp.call::<Value>("Target.setDiscoverTargets", json!({ "discover": true, "filter": only_pages })).await?;
@@ -124,6 +128,21 @@ impl Tabs {
         self.active.send_replace(Some(tab));
         self.changed();
         true
+    }
+
+    /// Closes a tab. Chromium gives the order to the tab's document, and one that is replaced in that moment takes it along: it is
+    /// given again until the tab is gone.
+    ///
+    /// # Errors
+    /// When Chromium is gone.
+    pub fn close(&self, tab: &Tab) -> Result<(), CdpError> {
+        self.close_target(&tab.session, &tab.id)
+    }
+
+    fn close_target(&self, session: &Session, target: &str) -> Result<(), CdpError> {
+        self.state().closing.push((session.clone(), target.to_owned()));
+        self.changed();
+        order_to_close(session, target)
     }
 
     /// The frames of other processes in a page, outer ones first.
@@ -168,15 +187,17 @@ impl Tabs {
         }
     }
 
-    /// Gives each new tab its size, until `over`.
-    pub async fn keep_sizes(self: Arc<Self>, over: CancellationToken) {
+    /// Gives each new tab its size and closes what shall go, until `over`.
+    pub async fn keep(self: Arc<Self>, over: CancellationToken) {
         let mut version = self.version.subscribe();
+        let mut again = interval(CLOSE_AGAIN);
+        again.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut known = HashSet::new();
         let mut under_way = FuturesUnordered::new();
         loop {
-            let (tabs, size) = {
+            let (tabs, size, closing) = {
                 let state = self.state();
-                (state.tabs.clone(), state.size)
+                (state.tabs.clone(), state.size, state.closing.clone())
             };
             let before = std::mem::take(&mut known);
             known.extend(tabs.iter().map(|tab| tab.id.clone()));
@@ -188,6 +209,11 @@ impl Tabs {
                 // The sender is ours.
                 _ = version.changed() => {}
                 Some(()) = under_way.next() => {}
+                _ = again.tick(), if !closing.is_empty() => {
+                    for (session, target) in &closing {
+                        drop(order_to_close(session, target));
+                    }
+                }
             }
         }
     }
@@ -234,4 +260,8 @@ impl Tabs {
             session = parent;
         }
     }
+}
+
+fn order_to_close(session: &Session, target: &str) -> Result<(), CdpError> {
+    session.cdp().fire("Target.closeTarget", &json!({ "targetId": target }))
 }
