@@ -2,7 +2,9 @@
 
 use crate::support::eventually;
 use crate::world::{Meter, World, ended_pod, holdings, now, phase_of, request_phase, running_pod, settled_reason};
-use beckon::api::v1alpha1::{AttentionRequestStatus, BrowserSession, ExecutionRef, ExecutionState, Phase, Principal, SessionPhase};
+use beckon::api::v1alpha1::{
+    AttentionRequestStatus, BrowserSession, BrowserSessionStatus, ExecutionRef, ExecutionState, Phase, Principal, SessionPhase,
+};
 use beckon::domain::messages;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -240,7 +242,8 @@ async fn a_settled_world_is_not_written_to() {
     world.settled("s-0").await;
     world.settled("s-1").await;
     let _ = world.pods().delete("s-1", &DeleteParams::default().grace_period(0)).await;
-    world.session_when("s-1", "clean", |session| session.status.as_ref().is_some_and(|status| status.pod.is_none())).await;
+    let holds_nothing = |status: &BrowserSessionStatus| status.pod.is_none() && status.open_requests.is_empty();
+    world.session_when("s-1", "clean", |session| session.status.as_ref().is_some_and(holds_nothing)).await;
     world.session_when("s-0", "running", |session| condition(session, "IdlePaused").is_some_and(|(status, _)| status == "False")).await;
     running.end().await;
 
