@@ -87,7 +87,8 @@ impl Mcp {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut meta = json!({});
         if let Some(token) = progress {
-            meta["progressToken"] = json!(token);
+            // A call that its client gave up goes on for a moment, and no two running calls may have one token.
+            meta["progressToken"] = json!(format!("{token}-{id}"));
         }
         let mut headers = Vec::new();
         if self.session.is_none() {

@@ -14,9 +14,9 @@ async fn a_person_with_kubectl_answers_and_the_call_returns_exactly_that() {
     let session = world.session(&agent).await;
     let arguments =
         format!(r#"{{"session_id":"{session}","reason":"A CAPTCHA.","mode":"takeover","options":{OPTIONS},"max_wait_seconds":1800}}"#);
-    let (_, mut events) = agent.start("request_attention", &arguments, Some("p1")).await;
+    let (id, mut events) = agent.start("request_attention", &arguments, Some("p")).await;
     let progress = events.progress().await;
-    assert_eq!(progress["progressToken"], "p1");
+    assert_eq!(progress["progressToken"], format!("p-{id}"));
     let request = world.the_request("an attached request", attached).await;
     let name = request.name_any();
     assert!(progress["message"].as_str().unwrap().contains(&name), "{progress}");
