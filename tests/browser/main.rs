@@ -19,6 +19,7 @@
 mod percentiles;
 
 mod actions;
+mod away;
 mod choosers;
 mod control;
 mod drag;
@@ -35,4 +36,3 @@ mod secrets;
 mod site;
 mod timing;
 mod viewer;
-mod ways;

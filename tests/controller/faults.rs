@@ -7,7 +7,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 /// How many worlds crash at once.
-const AT_ONCE: usize = 6;
+const AT_ONCE: usize = 12;
 
 /// Everything that a person could do, as soon as it can be done; then what everything has come to.
 async fn story(world: &World) -> Vec<String> {

@@ -75,7 +75,13 @@ impl Tier {
 
     /// How many tests of a target run at once, when one for each processor leaves the processors idle.
     pub fn threads(self) -> Option<usize> {
-        matches!(self, Self::Mcp | Self::Plugin | Self::Controller).then_some(4)
+        match self {
+            Self::Mcp => Some(10),
+            Self::Plugin | Self::Controller => Some(4),
+            Self::Lint | Self::Unit | Self::Golden | Self::Cluster | Self::Admission | Self::Dashboard | Self::Browser | Self::Journey => {
+                None
+            }
+        }
     }
 
     /// Which names of files in `tests/` belong to it, by their beginning.

@@ -63,7 +63,7 @@ async fn a_person_closes_a_page_that_loads_itself_again_and_again() {
     for flavour in BOTH {
         let browser = Browser::start(flavour).await;
         let mut viewer = browser.viewer().await;
-        for _ in 0..10 {
+        for _ in 0..6 {
             site.forget();
             browser.tool("navigate", &json!({ "url": site.url("/") })).await.unwrap();
             let lease = browser.hold("ann").await.lease;
