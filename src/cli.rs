@@ -1,5 +1,6 @@
 //! The command line of the one binary.
 
+use crate::runtime::core_dumps;
 use crate::{api, browser, controller, gateway, plugin};
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -36,7 +37,9 @@ pub async fn run(args: Vec<OsString>) -> ExitCode {
     if name.is_some_and(|name| name.to_string_lossy().starts_with("kubectl-attention")) {
         return plugin::run(plugin::parse(args)).await;
     }
-    match Beckon::parse_from(args).role {
+    let role = Beckon::parse_from(args).role;
+    core_dumps::disable();
+    match role {
         Role::Controller(args) => controller::run(args).await,
         Role::Gateway(args) => gateway::run(args).await,
         Role::Browser(args) => browser::run(args).await,

@@ -1,7 +1,8 @@
-//! What every role needs to run: the clock, JSON from outside, telemetry, metrics, the admin port, supervision, owners of tasks, and an orderly end.
+//! What every role needs to run: the clock, no core dumps, JSON from outside, telemetry, metrics, the admin port, supervision, owners of tasks, and an orderly end.
 
 pub mod admin;
 pub mod clock;
+pub mod core_dumps;
 pub mod json;
 pub mod metrics;
 pub mod shutdown;

@@ -101,6 +101,19 @@ async fn a_crashed_tab_answers_at_once_and_navigating_revives_it() {
     }
 }
 
+/// The memory of a page is full of secrets, and where a node puts core dumps nobody knows.
+#[tokio::test]
+async fn no_process_of_a_browser_leaves_a_core_dump() {
+    for flavour in BOTH {
+        let browser = Browser::start(flavour).await;
+        for pid in browser.renderers().into_iter().chain([browser.pid(), browser.chromium()]) {
+            let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
+            let of_cores = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+            assert_eq!(of_cores.split_whitespace().skip(4).collect::<Vec<_>>(), ["1", "1", "bytes"], "{flavour}: {pid}");
+        }
+    }
+}
+
 /// The code tells it from a call that ran out of time, which is ACTION_FAILED; the wait alone would take ten times as long as
 /// this test waits for anything.
 #[tokio::test]
