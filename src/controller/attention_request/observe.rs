@@ -2,6 +2,7 @@
 
 use crate::api::conditions::{self, AttachedReason, ConditionType, ReadyReason};
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession};
+use crate::controller::browser_session::hard_end;
 use crate::controller::context::Context;
 use crate::controller::settings::Settings;
 use crate::domain::attachment::{Attached, Liveness, POLLING_CLIENT};
@@ -98,11 +99,11 @@ async fn session(request: &AttentionRequest, context: &Context) -> SessionSeen {
     let ours = |session: &BrowserSession| reference.uid.is_none() || reference.uid == session.uid();
     let cached = context.stores.sessions.get(&ObjectRef::new(&reference.name).within(&namespace));
     if let Some(session) = cached.filter(|session| ours(session)) {
-        return judge(request, &session);
+        return judge(request, &session, &context.settings);
     }
     // The watch may lag behind: only a read that is not from it says that a session is gone.
     match call(context.api::<BrowserSession>(&namespace).get_opt(&reference.name)).await {
-        Ok(Some(session)) if ours(&session) => judge(request, &session),
+        Ok(Some(session)) if ours(&session) => judge(request, &session, &context.settings),
         Ok(Some(_) | None) => SessionSeen::Gone,
         Err(error) => {
             tracing::warn!(%error, "the session of a request could not be read");
@@ -111,7 +112,7 @@ async fn session(request: &AttentionRequest, context: &Context) -> SessionSeen {
     }
 }
 
-fn judge(request: &AttentionRequest, seen: &BrowserSession) -> SessionSeen {
+fn judge(request: &AttentionRequest, seen: &BrowserSession, settings: &Settings) -> SessionSeen {
     if session::foreign(&request.spec, &seen.spec) {
         return SessionSeen::Foreign;
     }
@@ -133,7 +134,8 @@ fn judge(request: &AttentionRequest, seen: &BrowserSession) -> SessionSeen {
     }
     SessionSeen::Alive {
         incarnation: incarnation::of(status.and_then(|status| status.pod.as_ref())),
-        ends: status.and_then(|status| status.ends_at.as_ref()).map(|time| time.0),
+        // Also that of a session which says none yet: a deadline behind it would stay there.
+        ends: Some(hard_end(seen, settings)),
     }
 }
 

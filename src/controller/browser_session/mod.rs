@@ -16,6 +16,7 @@ use crate::k8s::apply as write;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use observe::Observed;
+pub(super) use observe::ends as hard_end;
 use std::sync::Arc;
 use tokio::time::Instant;
 

@@ -64,7 +64,7 @@ pub(super) fn created(session: &BrowserSession) -> Timestamp {
 }
 
 /// The hard end: as recorded, since a changed setting moves no session's end.
-pub(super) fn ends(session: &BrowserSession, settings: &Settings) -> Timestamp {
+pub(in crate::controller) fn ends(session: &BrowserSession, settings: &Settings) -> Timestamp {
     let recorded = session.status.as_ref().and_then(|status| status.ends_at.as_ref()).map(|time| time.0);
     recorded.unwrap_or_else(|| session::ends(created(session), &session.spec, settings.max_lifetime))
 }
