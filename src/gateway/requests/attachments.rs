@@ -85,8 +85,10 @@ impl Attachments {
             entry
         };
         self.metrics.attached("attach");
-        let attached = Attached { call: call.to_owned(), entry: Arc::clone(&entry), owner: self.clone(), left: false, noticed: false };
+        let mut attached = Attached { call: call.to_owned(), entry: Arc::clone(&entry), owner: self.clone(), left: false, noticed: false };
         self.write(&entry).await;
+        // The mirror may tell of the object only after another replica took the call out again.
+        attached.noticed = entry.written.lock().await.contains_key(call);
         attached
     }
 
@@ -332,14 +334,32 @@ mod tests {
     #[tokio::test]
     async fn who_was_taken_out_by_another_replica_is_detached_and_nobody_else() {
         let server = Server::default();
-        let attachments = server.attachments(vec![stored(&["c"]), stored(&["c"]), stored(&[])]);
+        let attachments = server.attachments(vec![stored(&["c"]), stored(&["c"]), stored(&["c"]), stored(&[])]);
         let mut attached = attachments.attach(&key(), "c").await;
         assert!(!attached.is_taken_out(&request(&[])).await, "the mirror is late: it never named the call");
         assert!(!attached.is_taken_out(&request(&["c"])).await);
         assert!(!attached.is_taken_out(&request(&[])).await, "what was seen is older than what is");
         assert!(attached.is_taken_out(&request(&[])).await);
         attached.detach().await;
-        assert_eq!(server.asked.lock().unwrap().len(), 3, "there is nothing left to write");
+        assert_eq!(server.asked.lock().unwrap().len(), 4, "there is nothing left to write");
+    }
+
+    /// The mirror keeps the newest only: of a call that came and was taken out at once it need not tell.
+    #[tokio::test]
+    async fn who_was_taken_out_before_the_mirror_told_of_it_is_detached_too() {
+        let server = Server::default();
+        let attachments = server.attachments(vec![stored(&["c"]), stored(&[])]);
+        let mut attached = attachments.attach(&key(), "c").await;
+        assert!(attached.is_taken_out(&request(&[])).await);
+    }
+
+    #[tokio::test]
+    async fn who_could_not_be_attached_was_not_taken_out() {
+        let server = Server::default();
+        let attachments = server.attachments(vec![failed(), stored(&[])]);
+        let mut attached = attachments.attach(&key(), "c").await;
+        assert!(!attached.is_taken_out(&request(&[])).await);
+        assert_eq!(server.calls(), [["c"]], "nothing was asked for");
     }
 
     /// A process that was stopped for a while sees one after the other what happened meanwhile.
