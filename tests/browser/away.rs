@@ -4,8 +4,6 @@ use crate::harness::{BOTH, Browser, in_both};
 use crate::site::Site;
 use crate::viewer::{Viewer, press};
 use beckon::driver::LiveEvent;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::json;
 
 async fn go(viewer: &mut Viewer, lease: &str, to: &str) {
@@ -35,6 +33,8 @@ async fn at_the_second(site: &Site, flavour: &str) -> (Browser, Viewer, String) 
     site.forget();
     let browser = Browser::at(flavour, &site.url("/one")).await;
     browser.click("Next").await;
+    site.told_that("two").await;
+    browser.until("the second", |state| state.page.title == "two").await;
     let viewer = browser.viewer().await;
     let lease = browser.hold("ann").await.lease;
     (browser, viewer, lease)
@@ -50,9 +50,27 @@ async fn a_person_goes_back_and_on_and_closes() {
             site.forget();
             go(&mut viewer, &lease, to).await;
             site.told_that(title).await;
+            browser.until(title, |state| state.page.title == title).await;
         }
         go(&mut viewer, &lease, "close").await;
         browser.until("an empty tab", |state| state.tabs.len() == 1 && state.page.origin == "about").await;
+    }
+}
+
+/// Whoever reads a page's first words may be faster than Chromium is with the way that led there.
+#[tokio::test]
+async fn a_person_goes_to_and_fro_as_fast_as_pages_come() {
+    let site = two_pages().await;
+    for flavour in BOTH {
+        let (_browser, mut viewer, lease) = at_the_second(&site, flavour).await;
+        for _ in 0..5 {
+            for (to, title) in [("back", "one"), ("forward", "two")] {
+                site.forget();
+                go(&mut viewer, &lease, to).await;
+                site.told_that(title).await;
+            }
+        }
+        assert!(!viewer.was_refused(), "{flavour}");
     }
 }
 
@@ -105,10 +123,7 @@ async fn a_person_brings_a_crashed_page_back() {
         let lease = browser.hold("ann").await.lease;
         site.told_that("home").await;
         site.forget();
-        for pid in browser.renderers() {
-            // One that is spare may have ended by itself.
-            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-        }
+        browser.kill_renderers();
         browser.until("a crash", |state| state.tabs[0].crashed).await;
         go(&mut viewer, &lease, "reload").await;
         site.told_that("home").await;

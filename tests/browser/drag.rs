@@ -3,8 +3,6 @@
 use crate::harness::{BOTH, Browser, CHROMIUM, SHELL, SOON};
 use crate::site::Site;
 use crate::viewer::{Viewer, key, press};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -168,9 +166,7 @@ async fn drags_work_after_navigations_and_a_crash() {
             browser.release(&json!({ "lease": lease })).await.unwrap();
             browser.snapshot().await;
         }
-        for pid in browser.renderers() {
-            kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
-        }
+        browser.kill_renderers();
         browser.until("a crash", |state| state.tabs[0].crashed).await;
         browser.tool("navigate", &json!({ "url": site.url("/") })).await.unwrap();
         assert!(viewer.frame(SOON).await.is_some());

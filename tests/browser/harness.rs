@@ -5,6 +5,8 @@ use beckon::driver::{self, ControlGrant, DriverState, TakeControl, ToolReply};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper_util::rt::TokioIo;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -270,6 +272,12 @@ impl Browser {
         }
     }
 
+    /// Kills its renderers. One that is spare, or of a page that was left, may end by itself meanwhile.
+    pub fn kill_renderers(&self) {
+        let killed = self.renderers().into_iter().filter(|pid| kill(Pid::from_raw(*pid), Signal::SIGKILL).is_ok()).count();
+        assert!(killed > 0, "no renderer was left to be killed");
+    }
+
     /// Bytes of memory that the driver's own process holds.
     pub fn resident(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
@@ -396,7 +404,7 @@ impl Drop for Browser {
             renewal.abort();
         }
         if let Ok(None) = self.child.try_wait() {
-            let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid()), nix::sys::signal::Signal::SIGTERM);
+            let _ = kill(Pid::from_raw(self.pid()), Signal::SIGTERM);
             let deadline = Instant::now() + Duration::from_secs(8);
             while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
                 std::thread::sleep(Duration::from_millis(5));

@@ -94,12 +94,15 @@ async fn input_reaches_a_frame_of_another_site() {
     let site = Site::start(&[("/inner", inner)]).await;
     let page = site.framed("/inner", (400, 300)).await;
     let browser = Browser::at(CHROMIUM, &page.url("/")).await;
-    browser.click("Inner").await;
-    site.told_that("inner click").await;
-    site.forget();
     let mut viewer = browser.viewer().await;
     let lease = browser.hold("ann").await.lease;
+    viewer.hover(&site, &lease, (200, 150)).await;
     viewer.input(&lease, press(200.0, 150.0)).await;
+    site.told_that("inner click").await;
+    browser.release(&json!({ "lease": lease })).await.unwrap();
+    site.forget();
+    browser.snapshot().await;
+    browser.click("Inner").await;
     site.told_that("inner click").await;
 }
 

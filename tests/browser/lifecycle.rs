@@ -62,9 +62,7 @@ async fn an_order_to_stop_ends_everything_with_code_0() {
 async fn what_chromium_leaves_is_reaped() {
     let site = Site::start(&[("/", "<h1>here</h1>")]).await;
     let browser = Browser::at(SHELL, &site.url("/")).await;
-    for pid in browser.renderers() {
-        signal(pid, Signal::SIGKILL);
-    }
+    browser.kill_renderers();
     let zombies = || {
         browser
             .processes()
@@ -87,9 +85,7 @@ async fn a_crashed_tab_answers_at_once_and_navigating_revives_it() {
     let site = Site::start(&[("/", "<h1>here</h1>")]).await;
     for flavour in BOTH {
         let browser = Browser::at(flavour, &site.url("/")).await;
-        for pid in browser.renderers() {
-            signal(pid, Signal::SIGKILL);
-        }
+        browser.kill_renderers();
         browser.until("a crash", |state| state.tabs[0].crashed).await;
         // A crashed page answers nothing: a call that runs out of time says ACTION_FAILED.
         assert_eq!(browser.refused("snapshot", &json!({})).await, "TAB_CRASHED", "{flavour}");
@@ -124,9 +120,7 @@ async fn a_call_under_way_when_the_renderer_dies_is_told_so() {
         let browser = Browser::at(flavour, &site.url("/")).await;
         let killing = async {
             browser.until("the page", |state| !state.tabs.is_empty()).await;
-            for pid in browser.renderers() {
-                signal(pid, Signal::SIGKILL);
-            }
+            browser.kill_renderers();
         };
         let (answer, ()) = tokio::join!(tokio::time::timeout(SOON, browser.tool("wait_for", &wait)), killing);
         assert_eq!(answer.expect("an answer").unwrap_err()["code"], "TAB_CRASHED", "{flavour}");

@@ -3,8 +3,6 @@
 use crate::harness::{BOTH, Browser, SHELL, SOON};
 use crate::site::Site;
 use beckon::driver::LiveEvent;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -50,9 +48,7 @@ async fn a_crash_is_told_and_the_picture_comes_back() {
         let browser = Browser::at(flavour, &site.url("/")).await;
         let mut viewer = browser.viewer().await;
         viewer.frame(SOON).await.unwrap();
-        for pid in browser.renderers() {
-            kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
-        }
+        browser.kill_renderers();
         viewer.event("why", |event| matches!(event, LiveEvent::NoPicture { why } if why == "crashed")).await;
         browser.tool("navigate", &json!({ "url": site.url("/") })).await.unwrap();
         assert!(viewer.frame(SOON).await.is_some(), "{flavour}");

@@ -136,9 +136,7 @@ async fn no_secret_is_in_the_log_at_any_level() {
         browser.until("the question", |state| state.dialog.as_ref().is_some_and(|dialog| dialog.kind == "prompt")).await;
         browser.tool("handle_dialog", &json!({ "accept": true, "text": m("prompt answer") })).await.unwrap();
         site.told_that(&format!("answer {}", m("prompt answer"))).await;
-        for pid in browser.renderers() {
-            kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
-        }
+        browser.kill_renderers();
         browser.until("a crash", |state| state.tabs[0].crashed).await;
         browser.refused("snapshot", &json!({})).await;
         kill(Pid::from_raw(browser.chromium()), Signal::SIGKILL).unwrap();

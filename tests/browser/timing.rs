@@ -38,9 +38,7 @@ async fn until_a_call_of_a_killed_renderer_ends() {
             let browser = Browser::at(flavour, &site.url("/")).await;
             let killing = async {
                 browser.until("the page", |state| !state.tabs.is_empty()).await;
-                for pid in browser.renderers() {
-                    kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
-                }
+                browser.kill_renderers();
                 Instant::now()
             };
             let (_, killed) = tokio::join!(browser.tool("wait_for", &wait), killing);

@@ -41,9 +41,10 @@ async fn nobody_is_passed_over_for_as_long_as_others_keep_coming() {
         .await;
     let mut waits = waits.into_inner().unwrap();
     waits.sort_unstable();
-    println!("{} answers, recorded within {:?} (median), {:?} (longest); {}", waits.len(), waits[waits.len() / 2], waits.last(), now());
-    // Half the crowd waits with a write before each, so a fair turn is some two seconds.
-    assert!(*waits.last().unwrap() < LASTS / 2, "the longest waited {:?}", waits.last());
+    let (median, longest) = (waits[waits.len() / 2], *waits.last().unwrap());
+    println!("{} answers, recorded within {median:?} (median), {longest:?} (longest); {}", waits.len(), now());
+    // Half the crowd waits with a write before each, so a fair turn is some two seconds, and on a machine that is busy the median.
+    assert!(longest < (LASTS / 2).max(4 * median), "the longest waited {longest:?}, the median {median:?}");
     listening.abort();
     running.end().await;
 }

@@ -29,8 +29,8 @@ fn near(request: &AttentionRequest) -> Option<(&str, &str)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_tells_that_it_opened_that_its_time_runs_out_and_how_it_ended() {
     let world = World::new("events").await;
-    let running = world.start(&["--minAttentionWait", "0"]);
-    world.request("a", None, |spec| (spec.source, spec.max_wait_seconds) = (Source::UserAction, Some(10))).await;
+    let running = world.start(&["--minAttentionWait", "0", "--lease-duration", "15s"]);
+    world.request("a", None, |spec| (spec.source, spec.max_wait_seconds) = (Source::UserAction, Some(25))).await;
     let open = world.opened("a").await;
     assert_eq!(near(&open), None);
     let request = world.request_when("a", "near its deadline", |request| near(request) == Some(("True", "FourFifthsOver"))).await;

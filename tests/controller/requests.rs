@@ -34,7 +34,7 @@ async fn a_persons_answer_is_recorded_with_who_and_when() {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_deadline_fires_within_a_second_and_never_early() {
     let world = World::new("deadline").await;
-    let running = world.start(&["--minAttentionWait", "0", "--reattachGrace", "0"]);
+    let running = world.start(&["--minAttentionWait", "0", "--reattachGrace", "0", "--lease-duration", "15s"]);
     for n in 0..24 {
         world.request(&format!("a{n}"), None, |spec| spec.max_wait_seconds = Some(3 + n % 3)).await;
     }
@@ -56,7 +56,7 @@ async fn each_deadline_fires_within_a_second_and_never_early() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_extension_moves_the_deadline() {
     let world = World::new("extend").await;
-    let running = world.start(&["--minAttentionWait", "0"]);
+    let running = world.start(&["--minAttentionWait", "0", "--lease-duration", "15s"]);
     world.request("a", None, |spec| spec.max_wait_seconds = Some(100)).await;
     let first = world.opened("a").await.status.unwrap().deadline.unwrap().0;
     world.patch(&world.operator, "a", json!({"extensions": [{"seconds": 50}]})).await.unwrap();
@@ -141,7 +141,7 @@ async fn who_is_gone_decides_how_the_grace_ends() {
     let running = world.start(&["--reattachGrace", "2s"]);
     let leases = Api::<Lease>::namespaced(world.gateway.clone(), &world.namespace);
     process(&world, "gw-lives", 600).await;
-    process(&world, "gw-dies", 2).await;
+    process(&world, "gw-dies", 600).await;
     process(&world, "gw-ends", 600).await;
     for (name, gateway) in [("client", "gw-lives"), ("lost", "gw-dies"), ("shut", "gw-ends"), ("back", "gw-dies"), ("polls", "gw-lives")] {
         world.request(name, None, |spec| spec.waiter = Waiter::Required).await;
@@ -162,6 +162,8 @@ async fn who_is_gone_decides_how_the_grace_ends() {
         .await
         .unwrap();
     detach(&world, "client", "gw-lives").await;
+    // Its last renewal is older than that.
+    leases.patch("gw-dies", &PatchParams::default(), &Patch::Merge(json!({"spec": {"leaseDurationSeconds": 1}}))).await.unwrap();
 
     for (name, phase, reason, message) in [
         ("client", Phase::Cancelled, "ClientGone", messages::CLIENT_GONE),

@@ -3,7 +3,8 @@
 use crate::support::eventually;
 use crate::world::{Meter, World, ended_pod, holdings, now, phase_of, request_phase, running_pod, settled_reason};
 use beckon::api::v1alpha1::{
-    AttentionRequestStatus, BrowserSession, BrowserSessionStatus, ExecutionRef, ExecutionState, Phase, Principal, SessionPhase,
+    AttentionRequest, AttentionRequestStatus, BrowserSession, BrowserSessionStatus, ExecutionRef, ExecutionState, Phase, Principal,
+    SessionPhase,
 };
 use beckon::domain::messages;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -62,8 +63,8 @@ async fn each_end_of_a_session_rejects_its_requests_and_says_which() {
     for name in ["closed", "by-operator", "oom", "exited", "stopped", "restarted", "deleted", "evicted", "gone", "replaced"] {
         world.ready_session(name).await;
         world.request(name, Some(name), |_| {}).await;
-        let open = world.opened(name).await;
-        assert!(open.status.unwrap().incarnation.is_some());
+        let has_its_browser = |request: &AttentionRequest| request.status.as_ref().is_some_and(|status| status.incarnation.is_some());
+        world.request_when(name, "open, with its browser", |r| request_phase(r) == Some(Phase::Pending) && has_its_browser(r)).await;
     }
     close(&world, "closed", "agent").await;
     close(&world, "by-operator", "operator").await;
@@ -113,7 +114,7 @@ async fn the_hard_end_is_moved_by_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_whose_lifetime_ends_takes_its_requests_along() {
     let world = World::new("lifetime").await;
-    let running = world.start_with(&[], &Meter::default(), |settings| settings.max_lifetime = 8);
+    let running = world.start_with(&[], &Meter::default(), |settings| settings.max_lifetime = 20);
     world.ready_session("s-1").await;
     world.request("a", Some("s-1"), |_| {}).await;
     world.opened("a").await;

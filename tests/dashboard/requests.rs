@@ -198,7 +198,7 @@ async fn a_page_that_was_cut_off_learns_how_its_requests_ended() {
     let key = format!("{NAMESPACE}/{name}");
     let of_it =
         async || everything(&host, &cookie).await.into_iter().find(|(event, data)| event == "attention" && data["key"] == key.as_str());
-    assert_eq!(of_it().await.expect("an open one is told").1["open"], true);
+    poll_until(Duration::from_secs(30), "an open one is told", || async { of_it().await.filter(|(_, data)| data["open"] == true) }).await;
     kubectl(up, "operator-2", &["patch", "attn", &name, "--type=merge", "-p", r#"{"spec":{"resolution":{"outcome":"Resolved"}}}"#]);
     poll_until(Duration::from_secs(30), "a settled one is told to who comes back", || async {
         let (_, data) = of_it().await?;

@@ -46,9 +46,11 @@ def resolve(world, name, message):
 
 def test_a_killed_gateways_answer_comes_through_the_other(world, agents, shop):
     call, name, pid = held_by_first(world, agents, shop)
+    # Who comes back is ready to: the grace is for the call alone.
+    other = agents(url=world.up["mcpURLs"][1])
     world.signal(pid, signal.SIGKILL)
     call.lost()
-    again = agents(url=world.up["mcpURLs"][1]).start("get_attention_result", request_id=name)
+    again = other.start("get_attention_result", request_id=name)
     eventually(lambda: again.progress, "waiting at the other gateway", 10)
     # Longer than the lost one's Lease and the grace: the request is held by the other now.
     holds(lambda: not again.done, "settled although it was held", 22)
@@ -76,9 +78,10 @@ def test_a_killed_gateway_and_nobody_comes_back(world, agents, shop):
 
 def test_a_stopped_gateway_hands_its_calls_on(world, agents, shop):
     call, name, pid = held_by_first(world, agents, shop)
+    other = agents(url=world.up["mcpURLs"][1])
     world.signal(pid, signal.SIGTERM)
     told_to_ask_again(call, name)
-    again = agents(url=world.up["mcpURLs"][1]).start("get_attention_result", request_id=name)
+    again = other.start("get_attention_result", request_id=name)
     eventually(lambda: again.progress, "waiting at the other gateway", 10)
     resolve(world, name, "after the stop")
     assert again.result(10)["message"] == "after the stop"
@@ -95,8 +98,9 @@ def test_a_stopped_gateway_and_nobody_comes_back(world, agents, shop):
 def test_a_frozen_gateway_loses_nothing(world, agents, shop):
     """SIGSTOP: no answer, no end of the connection, no Lease."""
     call, name, pid = held_by_first(world, agents, shop)
+    other = agents(url=world.up["mcpURLs"][1])
     os.kill(pid, signal.SIGSTOP)
-    again = agents(url=world.up["mcpURLs"][1]).start("get_attention_result", request_id=name)
+    again = other.start("get_attention_result", request_id=name)
     eventually(lambda: again.progress, "waiting at the other gateway", 10)
     holds(lambda: not again.done, "settled although it was held", 22)
     resolve(world, name, "from the living")

@@ -64,10 +64,10 @@ def test_the_client_goes_and_does_not_come_back(world, agents, shop):
 
 
 def test_the_client_goes_and_comes_back(world, agents, shop):
-    agent = agents()
+    agent, other = agents(), agents()
     _, _, name = waiting(world, agent, shop)
     agent.close()
-    call = agents().start("get_attention_result", request_id=name)
+    call = other.start("get_attention_result", request_id=name)
     eventually(lambda: call.progress, "waiting again", 10)
     world.patch("operator", "attn", name, {"spec": {"resolution": {"outcome": "Resolved", "message": "still here"}}})
     assert call.result(10)["message"] == "still here"
