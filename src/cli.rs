@@ -1,6 +1,5 @@
 //! The command line of the one binary.
 
-use crate::runtime::core_dumps;
 use crate::{api, browser, controller, gateway, plugin};
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
@@ -37,9 +36,7 @@ pub async fn run(args: Vec<OsString>) -> ExitCode {
     if name.is_some_and(|name| name.to_string_lossy().starts_with("kubectl-attention")) {
         return plugin::run(plugin::parse(args)).await;
     }
-    let role = Beckon::parse_from(args).role;
-    core_dumps::disable();
-    match role {
+    match Beckon::parse_from(args).role {
         Role::Controller(args) => controller::run(args).await,
         Role::Gateway(args) => gateway::run(args).await,
         Role::Browser(args) => browser::run(args).await,
