@@ -7,7 +7,7 @@
 use crate::api::rules::{List, Rule, atomic, fixed, map, set};
 
 /// Every rule, by what it protects.
-pub(in crate::api) const RULES: &[&[Rule]] = &[OUTCOME, IMMUTABLE, APPEND_ONLY, ANSWER, IDENTITY, TARGET, TEXTS];
+pub(in crate::api) const RULES: &[&[Rule]] = &[OUTCOME, IMMUTABLE, ALWAYS_THERE, APPEND_ONLY, ANSWER, IDENTITY, TARGET, TEXTS];
 
 /// List semantics.
 pub(in crate::api) const LISTS: &[List] = &[
@@ -21,13 +21,6 @@ pub(in crate::api) const LISTS: &[List] = &[
     atomic("status.evidence.action.fields"),
     map("status.deliveries", &["sink", "event"]),
 ];
-
-/// A required or defaulted field that never changes.
-macro_rules! fixed_always {
-    ($field:literal) => {
-        Rule::forbid("spec", concat!(".", $field), "is immutable", concat!("self.", $field, " == oldSelf.", $field))
-    };
-}
 
 /// Whoever acts is named. A schema `required` would give an unreadable error.
 macro_rules! says_who {
@@ -69,30 +62,30 @@ const OUTCOME: &[Rule] = &[
     )
     .at_create(),
     Rule::forbid(
-        "",
-        ".spec.resolution",
+        "spec",
+        ".resolution",
         "this request was already answered",
-        r"!has(oldSelf.spec.resolution) || (has(self.spec.resolution) && self.spec.resolution == oldSelf.spec.resolution)",
+        r"!has(oldSelf.resolution) || (has(self.resolution) && self.resolution == oldSelf.resolution)",
     )
-    .says(r"'this request was already answered: ' + oldSelf.spec.resolution.outcome + (has(oldSelf.spec.resolution.by) ? ' by ' + oldSelf.spec.resolution.by.username : '')"),
+    .says(r"'this request was already answered: ' + oldSelf.resolution.outcome + (has(oldSelf.resolution.by) ? ' by ' + oldSelf.resolution.by.username : '')"),
     Rule::forbid(
-        "",
-        ".spec.completion",
+        "spec",
+        ".completion",
         "this request was already completed",
-        r"!has(oldSelf.spec.completion) || (has(self.spec.completion) && self.spec.completion == oldSelf.spec.completion)",
+        r"!has(oldSelf.completion) || (has(self.completion) && self.completion == oldSelf.completion)",
     )
-    .says(r"'this request was already completed: ' + oldSelf.spec.completion.reason"),
+    .says(r"'this request was already completed: ' + oldSelf.completion.reason"),
     Rule::forbid(
-        "",
-        ".spec.ack",
+        "spec",
+        ".ack",
         "this answer was already acknowledged",
-        r"!has(oldSelf.spec.ack) || (has(self.spec.ack) && self.spec.ack == oldSelf.spec.ack)",
+        r"!has(oldSelf.ack) || (has(self.ack) && self.ack == oldSelf.ack)",
     ),
     Rule::forbid(
-        "",
-        ".spec.cancel",
+        "spec",
+        ".cancel",
         "this request was already cancelled",
-        r"!has(oldSelf.spec.cancel) || (has(self.spec.cancel) && self.spec.cancel == oldSelf.spec.cancel)",
+        r"!has(oldSelf.cancel) || (has(self.cancel) && self.cancel == oldSelf.cancel)",
     ),
     Rule::forbid(
         "",
@@ -174,23 +167,27 @@ const OUTCOME: &[Rule] = &[
 ];
 
 /// What is asked never changes.
-const IMMUTABLE: &[Rule] = &[
-    fixed!("sessionRef"),
-    fixed!("ask"),
-    fixed!("category"),
-    fixed!("details"),
-    fixed!("suggestedAction"),
-    fixed!("options"),
-    fixed!("maxWaitSeconds"),
-    fixed!("execution"),
-    fixed!("target"),
-    fixed!("idempotencyKey"),
-    fixed!("inputDigest"),
-    fixed_always!("source"),
-    fixed_always!("mode"),
-    fixed_always!("reason"),
-    fixed_always!("waiter"),
-    Rule::forbid("spec", ".requester", "is immutable", r"has(self.requester) && self.requester == oldSelf.requester"),
+const IMMUTABLE: &[Rule] = fixed![
+    "sessionRef",
+    "ask",
+    "category",
+    "details",
+    "suggestedAction",
+    "options",
+    "maxWaitSeconds",
+    "execution",
+    "target",
+    "idempotencyKey",
+    "inputDigest",
+];
+
+/// Nor do the fields that are always there.
+const ALWAYS_THERE: &[Rule] = &[
+    Rule::unchanging("spec.source"),
+    Rule::unchanging("spec.mode"),
+    Rule::unchanging("spec.reason"),
+    Rule::unchanging("spec.waiter"),
+    Rule::unchanging("spec.requester"),
 ];
 
 /// Lists that only grow, one entry at a time, so that the last one is the new one.
@@ -252,31 +249,31 @@ const ANSWER: &[Rule] = &[
         "spec",
         ".resolution.answer",
         "a question needs an answer, a secretRef or a message",
-        r"!has(self.resolution) || !has(self.ask) || self.ask.type != 'Question' || self.resolution.outcome != 'Resolved' || has(self.resolution.answer) || has(self.resolution.secretRef) || has(self.resolution.message)",
+        r"!has(self.ask) || !has(self.resolution) || self.ask.type != 'Question' || self.resolution.outcome != 'Resolved' || has(self.resolution.answer) || has(self.resolution.secretRef) || has(self.resolution.message)",
     ),
     Rule::require(
         "spec",
         ".resolution.summary",
         "an answer to a Clarification, Decision or Other needs a summary",
-        r"!has(self.resolution) || !has(self.ask) || !(self.ask.type in ['Clarification', 'Decision', 'Other']) || self.resolution.outcome != 'Resolved' || has(self.resolution.summary)",
+        r"!has(self.ask) || !has(self.resolution) || !(self.ask.type in ['Clarification', 'Decision', 'Other']) || self.resolution.outcome != 'Resolved' || has(self.resolution.summary)",
     ),
     Rule::invalid(
         "spec",
         ".resolution.answer",
         "the answer must be one of ask.choices",
-        r"!has(self.resolution) || !has(self.resolution.answer) || !has(self.ask) || !has(self.ask.choices) || self.resolution.answer in self.ask.choices",
+        r"!has(self.ask) || !has(self.ask.choices) || !has(self.resolution) || !has(self.resolution.answer) || self.resolution.answer in self.ask.choices",
     ),
     Rule::forbid(
         "spec",
         ".resolution.answer",
         "this question expects a secret: use secretRef, never answer",
-        r"!has(self.resolution) || !has(self.resolution.answer) || !has(self.ask) || !has(self.ask.expectsSecret) || !self.ask.expectsSecret",
+        r"!has(self.ask) || !has(self.ask.expectsSecret) || !self.ask.expectsSecret || !has(self.resolution) || !has(self.resolution.answer)",
     ),
     Rule::forbid(
-        "spec",
-        ".resolution.secretRef",
+        "spec.resolution",
+        ".secretRef",
         "answer or secretRef, not both",
-        r"!has(self.resolution) || !has(self.resolution.answer) || !has(self.resolution.secretRef)",
+        r"!has(self.answer) || !has(self.secretRef)",
     ),
     Rule::invalid(
         "status.conditions.[]",

@@ -3,7 +3,7 @@
 use crate::api::rules::{List, Rule, atomic, fixed, map};
 
 /// Every rule.
-pub(in crate::api) const RULES: &[&[Rule]] = &[LIFE, BROWSER];
+pub(in crate::api) const RULES: &[&[Rule]] = &[LIFE, IMMUTABLE, BROWSER];
 
 /// List semantics.
 pub(in crate::api) const LISTS: &[List] = &[
@@ -43,7 +43,7 @@ const LIFE: &[Rule] = &[
         "say who you are: add owner.username, your name in kubectl auth whoami (a cluster from 1.36 on fills it in)",
         "has(self.owner)",
     ),
-    Rule::forbid("spec", ".owner", "is immutable", "has(self.owner) && self.owner == oldSelf.owner"),
+    Rule::unchanging("spec.owner"),
     Rule::require(
         "spec.close",
         ".by",
@@ -53,26 +53,30 @@ const LIFE: &[Rule] = &[
 ];
 
 /// A running browser is not reconfigured under its agent.
+const IMMUTABLE: &[Rule] = fixed![
+    "startURL",
+    "viewport",
+    "locale",
+    "timezone",
+    "userAgent",
+    "proxy",
+    "idleTimeoutSeconds",
+    "maxLifetimeSeconds",
+    "approve",
+    "human",
+    "humanTimeoutSeconds",
+    "resources",
+    "nodeSelector",
+    "tolerations",
+    "runtimeClassName",
+    "serviceAccountName",
+    "downloads",
+    "network",
+];
+
+/// What a browser is started with.
 const BROWSER: &[Rule] = &[
-    Rule::forbid("spec", ".browser", "is immutable", "self.browser == oldSelf.browser"),
-    fixed!("startURL"),
-    fixed!("viewport"),
-    fixed!("locale"),
-    fixed!("timezone"),
-    fixed!("userAgent"),
-    fixed!("proxy"),
-    fixed!("idleTimeoutSeconds"),
-    fixed!("maxLifetimeSeconds"),
-    fixed!("approve"),
-    fixed!("human"),
-    fixed!("humanTimeoutSeconds"),
-    fixed!("resources"),
-    fixed!("nodeSelector"),
-    fixed!("tolerations"),
-    fixed!("runtimeClassName"),
-    fixed!("serviceAccountName"),
-    fixed!("downloads"),
-    fixed!("network"),
+    Rule::unchanging("spec.browser"),
     Rule::invalid(
         "spec",
         ".startURL",
