@@ -7,9 +7,11 @@ use super::index::Index;
 use super::metrics::{ControllerMetrics, KindLabel, PassLabel};
 use super::queue::Lane;
 use super::settings::Settings;
+use super::superseded::Superseded;
 use super::triggers::Triggers;
 use crate::api::v1alpha1::{AttentionRequest, BrowserSession};
 use crate::k8s::canary::Canaries;
+use crate::k8s::client::CallError;
 use crate::k8s::events::{Events, Fact};
 use crate::k8s::processes::Processes;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -67,6 +69,8 @@ pub struct Context {
     pub metrics: ControllerMetrics,
     /// Failures in a row.
     pub backoff: Backoff,
+    /// What the watch tells late.
+    pub superseded: Superseded,
     /// How often a driver was asked in vain, by the session's uid.
     pub asked_drivers: Backoff,
 }
@@ -95,6 +99,19 @@ impl Context {
         K::DynamicType: Default,
     {
         Api::namespaced(self.client.0.clone(), namespace)
+    }
+
+    /// Whether there was something to write. Either way the version that was written over, by us or by whoever was first, is not to be
+    /// acted upon again.
+    ///
+    /// # Errors
+    /// When the write failed.
+    pub(super) fn wrote<K: Resource>(&self, seen: &K, written: Result<Option<K>, CallError>) -> Result<bool, CallError> {
+        if matches!(&written, Ok(Some(_))) || written.as_ref().is_err_and(CallError::is_conflict) {
+            let version = seen.resource_version().unwrap_or_default();
+            self.superseded.insert(seen.uid().unwrap_or_default(), version, Instant::now());
+        }
+        written.map(|written| written.is_some())
     }
 
     /// Tells people a fact about an object.

@@ -13,6 +13,7 @@ mod index;
 mod metrics;
 mod queue;
 mod settings;
+mod superseded;
 mod triggers;
 mod watches;
 mod work;
@@ -145,6 +146,7 @@ pub async fn control(
         events,
         metrics: metrics::ControllerMetrics::new(metrics),
         backoff: backoff::Backoff::default(),
+        superseded: superseded::Superseded::default(),
         asked_drivers: backoff::Backoff::default(),
     });
     let mut parts = Parts::default();

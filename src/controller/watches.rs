@@ -181,7 +181,9 @@ fn requests(context: &Context, readiness: &Readiness, change: Change<AttentionRe
         }
         Change::Deleted(request) => {
             context.index.deleted(request);
-            context.backoff.reset(&request.uid().unwrap_or_default());
+            let uid = request.uid().unwrap_or_default();
+            context.backoff.reset(&uid);
+            context.superseded.remove(&uid);
             if let Some(session) = session(request) {
                 context.triggers.session(session);
             }
@@ -206,6 +208,7 @@ fn sessions(context: &Context, readiness: &Readiness, change: Change<BrowserSess
         Change::Deleted(session) => {
             let uid = session.uid().unwrap_or_default();
             context.backoff.reset(&uid);
+            context.superseded.remove(&uid);
             context.asked_drivers.reset(&uid);
             requests_of(context, session);
         }

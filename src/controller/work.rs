@@ -3,7 +3,8 @@
 use super::context::{Context, Next, Shared, retry};
 use super::error::{Category, Error};
 use super::index::Key;
-use super::queue::Queue;
+use super::queue::{Lane, Queue};
+use super::superseded::Told;
 use super::{ask_canary, attention_request, browser_session, tell_gateways, watches};
 use crate::domain::session;
 use crate::k8s::apply;
@@ -18,7 +19,7 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
 /// How many passes of one kind run at once.
 const AT_ONCE: usize = 32;
@@ -53,8 +54,12 @@ where
     P: Future<Output = Result<Next, Error>>,
 {
     let one = async |key: Key| {
-        // It was deleted while it waited for its pass.
-        let Some(object) = object(&key, store, context).await else { return (key, None) };
+        let object = match object(&key, store, context).await {
+            Seen::Object(object) => object,
+            // It was deleted while it waited for its pass.
+            Seen::Gone => return (key, None),
+            Seen::OldUntil(at) => return (key, Some((at, Lane::Living))),
+        };
         let next = pass(object.clone()).await.unwrap_or_else(|error| {
             report(kind, &key, &error);
             retry(object.as_ref(), &error, context)
@@ -72,21 +77,32 @@ where
     }
 }
 
-/// The object as the watch tells it. A watch that lags or has lost something makes every write a conflict: after some failures
-/// in a row the API server itself is asked.
-async fn object<K>((namespace, name): &Key, store: &Store<K>, context: &Context) -> Option<Arc<K>>
+/// What a pass is to be made over.
+enum Seen<K> {
+    Object(Arc<K>),
+    Gone,
+    /// It is known to have changed, and the watch is given until then to tell how.
+    OldUntil(Instant),
+}
+
+/// The object as the watch tells it. A watch that lags or has lost something makes every write a conflict: when that is known, or
+/// after some failures in a row, the API server itself is asked.
+async fn object<K>((namespace, name): &Key, store: &Store<K>, context: &Context) -> Seen<K>
 where
     K: Lookup<DynamicType = ()> + Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + 'static,
 {
-    let told = store.get(&ObjectRef::new(name).within(namespace))?;
-    if context.backoff.count(&told.uid().unwrap_or_default()) < DOUBTFUL {
-        return Some(told);
+    let Some(told) = store.get(&ObjectRef::new(name).within(namespace)) else { return Seen::Gone };
+    let uid = told.uid().unwrap_or_default();
+    match context.superseded.told(&uid, &told.resource_version().unwrap_or_default(), Instant::now()) {
+        Told::OldUntil(at) => return Seen::OldUntil(at),
+        Told::Newest if context.backoff.count(&uid) < DOUBTFUL => return Seen::Object(told),
+        Told::Newest | Told::Overdue => {}
     }
     match call(context.api::<K>(namespace).get_opt(name)).await {
-        Ok(current) => current.map(Arc::new),
+        Ok(current) => current.map_or(Seen::Gone, |current| Seen::Object(Arc::new(current))),
         Err(error) => {
             tracing::debug!(namespace, name, %error, "an object could not be read anew");
-            Some(told)
+            Seen::Object(told)
         }
     }
 }

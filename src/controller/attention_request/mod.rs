@@ -88,11 +88,12 @@ async fn pass(request: &AttentionRequest, context: &Shared) -> Result<Next, Erro
 /// Writes the status where it differs.
 async fn write(request: &AttentionRequest, status: &AttentionRequestStatus, context: &Shared) -> Result<bool, Error> {
     let api = context.api::<AttentionRequest>(&request.namespace().unwrap_or_default());
-    let written = apply::write_status(&api, request, request.status.as_ref(), status).await.during("the status of a request")?;
-    if written.is_some() {
+    let written = apply::write_status(&api, request, request.status.as_ref(), status).await;
+    let written = context.wrote(request, written).during("the status of a request")?;
+    if written {
         context.metrics.writes.get_or_create(&KindLabel { kind: KIND }).inc();
     }
-    Ok(written.is_some())
+    Ok(written)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an f64 counts the seconds of far more than any wait")]

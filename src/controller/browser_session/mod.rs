@@ -97,11 +97,12 @@ async fn pass(session: &BrowserSession, context: &Shared) -> Result<Next, Error>
 /// Writes the status where it differs.
 async fn record(session: &BrowserSession, status: &BrowserSessionStatus, context: &Shared) -> Result<bool, Error> {
     let api = context.api::<BrowserSession>(&session.namespace().unwrap_or_default());
-    let written = write::write_status(&api, session, session.status.as_ref(), status).await.during("the status of a session")?;
-    if written.is_some() {
+    let written = write::write_status(&api, session, session.status.as_ref(), status).await;
+    let written = context.wrote(session, written).during("the status of a session")?;
+    if written {
         context.metrics.writes.get_or_create(&KindLabel { kind: KIND }).inc();
     }
-    Ok(written.is_some())
+    Ok(written)
 }
 
 /// Removes the pod and the Secret of a session that has ended, then the session itself when its history is over.
