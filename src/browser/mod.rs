@@ -89,8 +89,9 @@ async fn serve(args: BrowserArgs) -> Result<(), u8> {
     let server = Server::bind(address, credentials).await.map_err(setup)?;
     let address = server.address().map_err(setup)?;
     let home = Home::make().map_err(setup)?;
-    // Three ends, one after the other: of what serves, of what speaks with Chromium, and of what reaps it.
-    let (end, over, reaped) = (stop.child_token(), CancellationToken::new(), CancellationToken::new());
+    // Three ends, one after the other: of what serves, of what speaks with Chromium, and of what reaps it. None comes with the order
+    // to stop itself: a part that ends before the order is looked at would seem to have failed.
+    let (end, over, reaped) = (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
     let mut reaping = Parts::default();
     let reaper = Reaper::start(&mut reaping, reaped.clone()).map_err(setup)?;
     let Launched { process, cdp, tabs, sandbox, product, parts: mut connection } = tokio::select! {
