@@ -72,4 +72,7 @@ pub struct ControlState {
     /// An agent's action that was running when control was asked for is not finished yet.
     #[serde(default)]
     pub pending: bool,
+    /// The holder's grant was not renewed in time: nothing of theirs reaches the page until they take again.
+    #[serde(default)]
+    pub dead: bool,
 }

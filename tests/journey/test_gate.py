@@ -172,6 +172,24 @@ def test_a_resolve_by_kubectl_closes_the_gate_while_the_gateways_are_cut_off(wor
     silent(visit, before)
 
 
+def test_control_comes_back_after_a_moment_without_the_api_server(world, agents, people, shop, thaw):
+    """Nobody can tell meanwhile whether the person may still drive, so nothing reaches the page; then they go on where they were."""
+    _, _, call, _, operator, visit, layout = driven(world, agents, people, shop)
+    before = settle_down(visit)
+    server = world.api_server()
+    thaw.append(server)
+    os.kill(server, signal.SIGSTOP)
+    expect(operator.page.get_by_text("Taking control back")).to_be_visible(timeout=10_000)
+    operator.click(layout["tiles"][1], layout)
+    silent(visit, before, 1)
+    os.kill(server, signal.SIGCONT)
+    eventually(lambda: operator.live.get_attribute("data-hands") == "me", "the hands on the page again", 15)
+    operator.click(layout["tiles"][2], layout)
+    eventually(lambda: len(visit.hands()) > before, "a click in the page", 10)
+    operator.answer("Resolve", "Done.")
+    assert call.result(10)["status"] == "resolved"
+
+
 def test_the_debugging_port_of_chromium_does_not_exist(world, agents, shop):
     agent = agents()
     session = agent.session(shop.visit().url)

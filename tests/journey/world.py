@@ -116,6 +116,18 @@ class World:
                 continue
         raise AssertionError(f"no browser process of {session}")
 
+    def api_server(self):
+        """The process of the API server."""
+        mark = os.fsencode(self.dir)
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+            except OSError:
+                continue
+            if any(word.endswith(b"kube-apiserver") for word in words[:2]) and any(mark in word for word in words):
+                return int(entry.name)
+        raise AssertionError("no API server")
+
     @staticmethod
     def children(pid):
         found = []

@@ -302,6 +302,7 @@ impl Arbiter {
                 idle_until: Some(hold.idle_until()),
                 ceiling: Some(hold.ceiling),
                 pending: false,
+                dead: hold.dead,
             };
         }
         self.waiting.as_ref().map_or(ControlState { epoch, ..ControlState::default() }, |waiting| ControlState {

@@ -94,8 +94,12 @@ fn a_grant_dies_two_seconds_after_its_last_renewal_for_good() {
     assert_eq!(arbiter.admit_input("one", at(2000)), Err(Refusal::LeaseEnded));
     assert_eq!(arbiter.renew("one", false, at(2001)), Err(Refusal::LeaseEnded));
     assert!(!arbiter.gate_open());
-    assert_eq!(arbiter.state().holder.as_deref(), Some("ann"), "she may come back");
+    let state = arbiter.state();
+    assert_eq!((state.holder.as_deref(), state.dead), (Some("ann"), true), "she may come back");
+    granted(arbiter.take(ask("ann"), "two".into(), at(2002)));
+    assert!(!arbiter.state().dead);
     let mut arbiter = held();
+    assert!(!arbiter.state().dead);
     renewed(&mut arbiter, "one", 0, 60_000);
     assert_eq!(arbiter.admit_input("one", at(61_999)), Ok(()));
 }

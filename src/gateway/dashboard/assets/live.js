@@ -197,6 +197,7 @@ export class LiveView {
     const mine = control.holder === me;
     this.control = control;
     if (this.lease && (!mine || control.epoch !== this.epoch) && !this.taking) this.drop("Control was handed back.");
+    if (this.lease && control.dead && !this.settled) this.takeAgain();
     this.show();
     if (this.dialog) this.dialogIs(this.dialog);
   }
@@ -246,8 +247,11 @@ export class LiveView {
       this.returned = 0;
       this.take();
     } else if (ended && this.taking) return;
-    else if (ended) this.drop(message || "You are no longer driving.");
-    else toast(message, "bad");
+    else if (ended) {
+      // Whether the hands are kept for us comes in a message of its own.
+      const lease = this.lease;
+      setTimeout(() => { if (this.lease === lease && !this.control.dead && !this.taking) this.drop(message || "You are no longer driving."); }, 250);
+    } else toast(message, "bad");
   }
 
   plate(title, text) {
@@ -264,6 +268,15 @@ export class LiveView {
   /* ---- control ---- */
 
   async take() {
+    try {
+      await this.grant();
+    } catch (problem) {
+      this.drop();
+      toast(problem.message, "bad");
+    }
+  }
+
+  async grant() {
     this.taking = true;
     this.show();
     try {
@@ -275,13 +288,25 @@ export class LiveView {
       this.idleUntil = now() + this.idleSpan;
       this.send({ type: "hold", lease: this.lease });
       this.hands.start();
-    } catch (problem) {
-      this.drop();
-      toast(problem.message, "bad");
     } finally {
       this.taking = false;
       this.show();
       if (this.dialog) this.dialogIs(this.dialog);
+    }
+  }
+
+  /** The grant ended because nobody could renew it; the driver keeps the hands for us a while. */
+  async takeAgain() {
+    if (this.taking) return;
+    while (this.lease && this.control.dead && !this.settled && !this.ended) {
+      try {
+        await this.grant();
+        return;
+      } catch (problem) {
+        // A lost connection, or a server that can't tell yet.
+        if (problem.status && problem.status < 500) { this.drop(problem.message); return; }
+        await pause(500);
+      }
     }
   }
 
@@ -331,10 +356,11 @@ export class LiveView {
   show() {
     const other = this.control.holder && this.control.holder !== me ? this.control.holder : null;
     const mine = this.control.holder === me && !this.lease;
-    const waiting = this.taking || (this.lease && this.control.pending);
+    const back = this.lease && this.control.dead;
+    const waiting = this.taking || back || (this.lease && this.control.pending);
     const hands = this.ended ? "ended" : !this.connected ? "lost" : waiting ? "wait" : this.lease ? "me" : other || mine ? "other" : "watch";
     const text = {
-      ended: "View ended", lost: this.lastFrame ? "View lost · reconnecting" : "Connecting", wait: "Agent is finishing an action",
+      ended: "View ended", lost: this.lastFrame ? "View lost · reconnecting" : "Connecting", wait: back ? "Taking control back" : "Agent is finishing an action",
       me: TOUCH.matches ? "You are driving" : "You are driving · Esc Esc to let go", other: other ? `${other} is driving` : "You are driving in another window", watch: "Watching",
     }[hands];
     this.root.dataset.hands = hands === "lost" && !this.lastFrame ? "watch" : hands;
