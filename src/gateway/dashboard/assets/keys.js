@@ -47,18 +47,19 @@ export function keys({ rows = () => [], on = {} } = {}) {
     j: () => move(1),
     k: () => move(-1),
     o: () => shown()[here()]?.querySelector("a").click(),
-    g: () => { went = performance.now(); },
+    g: (row, event) => { went = event.timeStamp; },
   };
   addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.repeat || event.defaultPrevented) return;
     if (off && event.key !== "?") return;
     if (event.target.closest?.("input:not([type=checkbox]), textarea, select, dialog, [contenteditable]") || document.querySelector("dialog[open]")) return;
-    const going = performance.now() - went < 1500 && GO[event.key];
+    // By when they were pressed, since a busy page hears of both later.
+    const going = event.timeStamp - went < 1500 && GO[event.key];
     went = -Infinity;
     if (going) { event.preventDefault(); location.assign(going); return; }
     const run = on[event.key] ?? own[event.key];
     if (!run) return;
     event.preventDefault();
-    run(shown()[here()]);
+    run(shown()[here()], event);
   });
 }
