@@ -5,11 +5,12 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock};
 use xtask::cluster_binary::Programs;
 use xtask::control_plane as local;
 use xtask::kubeconfig::Credential;
@@ -59,6 +60,8 @@ pub struct ControlPlane {
     // Ends its processes when dropped; nothing when the plane is that of `cargo xtask test`.
     own: Option<local::ControlPlane>,
     dir: PathBuf,
+    /// The kubeconfigs of service accounts.
+    accounts: Mutex<HashMap<String, PathBuf>>,
 }
 
 impl ControlPlane {
@@ -90,7 +93,7 @@ impl ControlPlane {
         if options.node {
             start_node(&mut own, &dir);
         }
-        let plane = Self { kubeconfig: own.kubeconfig.clone(), programs, audit_log, own: Some(own), dir };
+        let plane = Self { kubeconfig: own.kubeconfig.clone(), programs, audit_log, own: Some(own), dir, accounts: Mutex::default() };
         if options.kinds {
             plane.install(options.policies);
         }
@@ -101,7 +104,7 @@ impl ControlPlane {
         provide_tls();
         let programs = Programs::find_or_build().expect("the programs of the control plane");
         let dir = sweep_and_make_dir();
-        Self { kubeconfig, programs, audit_log: None, own: None, dir }
+        Self { kubeconfig, programs, audit_log: None, own: None, dir, accounts: Mutex::default() }
     }
 
     /// The kubeconfig, with a context for each of `admin`, `operator`, `operator-2`, `viewer`, `agent`, `agent-2`.
@@ -140,8 +143,13 @@ impl ControlPlane {
         Client::try_from(config).expect("a client")
     }
 
-    /// A kubeconfig of a service account of `beckon-system`, for a process.
+    /// A kubeconfig of a service account of `beckon-system`, for a process. One token does for all of a test binary.
     pub fn account_kubeconfig(&self, name: &str) -> PathBuf {
+        let mut accounts = self.accounts.lock().expect("nobody panics here");
+        accounts.entry(name.to_owned()).or_insert_with(|| self.new_account_kubeconfig(name)).clone()
+    }
+
+    fn new_account_kubeconfig(&self, name: &str) -> PathBuf {
         let token = self.kubectl("admin", &["create", "token", name, "--namespace=beckon-system", "--duration=24h"]);
         let token = String::from_utf8(succeeded(token)).expect("a token").trim().to_owned();
         let server = self.server();
