@@ -10,11 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// What every page starts with: `say` tells the test, in order; `sayNow` before it goes on.
+/// What every page starts with: `say` tells the test, in order; `sayNow` before it goes on. `hang` never returns, and leaves the
+/// processors to others.
 const SAY: &str = "<!doctype html><meta charset=utf-8><script>
 let chain = Promise.resolve();
 const say = (text) => { chain = chain.then(() => fetch('/log', { method: 'POST', body: String(text) })).catch(() => {}); };
 const sayNow = (text) => { const r = new XMLHttpRequest(); r.open('POST', '/log', false); r.send(String(text)); };
+const hang = () => { const r = new XMLHttpRequest(); r.open('GET', '/never', false); r.send(); };
 if (location.hash === '#framed') addEventListener('mousemove', () => say('hears'), { once: true });
 </script>";
 
@@ -95,6 +97,7 @@ async fn told(State(shared): State<Shared>, body: String) -> StatusCode {
 
 async fn page(State(shared): State<Shared>, uri: Uri) -> Response {
     match shared.pages.get(uri.path()) {
+        _ if uri.path() == "/never" => std::future::pending().await,
         _ if uri.path() == "/download" => ([(header::CONTENT_DISPOSITION, "attachment; filename=x.bin")], vec![0_u8; 64]).into_response(),
         _ if uri.path() == "/program" => (StatusCode::FOUND, [(header::LOCATION, "zoommtg://x")]).into_response(),
         Some(body) => Html(body.clone()).into_response(),
