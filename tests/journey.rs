@@ -20,11 +20,18 @@ const SETTINGS: &[&str] = &["attention.minWaitSeconds=0", "attention.reattachGra
 
 /// The files that share a world. Most of what losses and outcomes take is waiting for leases and graces to run out, so each
 /// group has a world of its own and all run at the same time.
-const GROUPS: &[&[&str]] = &[
-    &["test_takeover.py", "test_gate.py", "test_limits.py"],
-    &["test_losses.py"],
-    &["test_outcomes.py", "test_answers.py", "test_asked.py", "test_pages.py"],
+const GROUPS: &[Group] = &[
+    Group { browser: "Chromium", files: &["test_takeover.py", "test_gate.py", "test_limits.py"] },
+    Group { browser: "HeadlessShell", files: &["test_losses.py"] },
+    Group { browser: "HeadlessShell", files: &["test_outcomes.py", "test_answers.py", "test_asked.py", "test_pages.py"] },
 ];
+
+/// Journeys of one world.
+struct Group {
+    /// What their sessions run when they name none: both are shown, and the headless shell needs a third of the processor.
+    browser: &'static str,
+    files: &'static [&'static str],
+}
 
 /// pytest's exit code for "no test was collected".
 const NONE_COLLECTED: i32 = 5;
@@ -40,25 +47,26 @@ fn main() -> ExitCode {
     let python = environment(&suite.join("requirements.txt"));
     let passed = if names.is_empty() {
         std::thread::scope(|scope| {
-            let runs: Vec<_> = GROUPS.iter().map(|files| scope.spawn(|| run(&python, &suite, files, &[]))).collect();
+            let runs: Vec<_> = GROUPS.iter().map(|group| scope.spawn(|| run(&python, &suite, group.browser, group.files, &[]))).collect();
             runs.into_iter().all(|run| run.join().expect("a run"))
         })
     } else {
-        run(&python, &suite, &grouped(), &names)
+        run(&python, &suite, "Chromium", &grouped(), &names)
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs these files, or what of them has such names, in a world of their own. Whether all passed.
-fn run(python: &Path, suite: &Path, files: &[&str], names: &[&String]) -> bool {
-    let up = Up::start(SETTINGS);
+fn run(python: &Path, suite: &Path, browser: &str, files: &[&str], names: &[&String]) -> bool {
+    let browser = format!("session.browser={browser}");
+    let up = Up::start(&[SETTINGS, &[&browser]].concat());
     let mut pytest = Command::new(python);
     // Captured above the file descriptors, so that each result is told at once.
     pytest.args(["-m", "pytest", "-qq", "--no-header", "--capture=sys", "-p", "no:cacheprovider"]);
     pytest.current_dir(suite).args(files);
     pytest.env("BECKON_UP_DIR", up.dir()).env("BECKON_JOURNEY_LINES", "1").env("PYTHONDONTWRITEBYTECODE", "1");
-    if let Some(program) = xtask::chromium::program() {
-        pytest.env("BECKON_CHROMIUM", program);
+    if let Some(program) = xtask::chromium::headless_shell() {
+        pytest.env("BECKON_PERSON", program);
     }
     if std::env::var_os("BECKON_XTASK").is_none() {
         pytest.env("BECKON_XTASK", Path::new(env!("CARGO_BIN_EXE_beckon")).with_file_name("xtask"));
@@ -79,7 +87,7 @@ fn run(python: &Path, suite: &Path, files: &[&str], names: &[&String]) -> bool {
 }
 
 fn grouped() -> Vec<&'static str> {
-    let mut files: Vec<&str> = GROUPS.iter().flat_map(|files| files.iter().copied()).collect();
+    let mut files: Vec<&str> = GROUPS.iter().flat_map(|group| group.files.iter().copied()).collect();
     files.sort_unstable();
     files
 }

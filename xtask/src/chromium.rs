@@ -17,6 +17,12 @@ pub fn program() -> Option<&'static Path> {
     CHROMIUM.iter().map(Path::new).find(|path| path.is_file())
 }
 
+/// Its headless shell.
+#[must_use]
+pub fn headless_shell() -> Option<&'static Path> {
+    HEADLESS_SHELL.iter().map(Path::new).find(|path| path.is_file())
+}
+
 /// What can be done here about a Chromium that is not there.
 #[derive(Clone, Copy, Debug)]
 struct Machine {
