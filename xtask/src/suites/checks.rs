@@ -5,7 +5,6 @@ use super::{TestArgs, deny};
 use crate::cargo;
 use crate::failure::Result;
 use crate::files::repository;
-use crate::progress::print;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
@@ -27,7 +26,7 @@ pub(super) fn lint(args: &TestArgs) -> Result<Counts> {
 }
 
 /// `go vet` and the tests of a Go module, counted one by one.
-pub(super) fn go_module(module: &str, args: &TestArgs) -> Result<Counts> {
+pub(super) fn go_module(module: &str, args: &TestArgs, show: &mut dyn FnMut(&str)) -> Result<Counts> {
     let mut counts = Counts::default();
     let dir = repository().join(module);
     let go = |args: &[OsString]| {
@@ -45,7 +44,7 @@ pub(super) fn go_module(module: &str, args: &TestArgs) -> Result<Counts> {
     if let Some(name) = &args.name {
         test.extend(words(&["-run", name]));
     }
-    counts.go_test(&mut go(&test), &|line| print(line))?;
+    counts.go_test(&mut go(&test), show)?;
     Ok(counts)
 }
 

@@ -18,9 +18,10 @@ use crate::files::private_dir;
 use crate::install::{self, What};
 use crate::progress::{Step, elapsed, print, say};
 use clap::Args;
-use run::Counts;
+use run::{Counts, Telling};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// Run the suites, from fast to real.
 #[derive(Args, Clone, Debug)]
@@ -53,30 +54,20 @@ pub fn test(args: &TestArgs) -> Result<bool> {
         print("0 passed, 1 failed");
         return Ok(false);
     }
-    let (mut plane, environment) = match programs.filter(|_| tiers.iter().any(|tier| tier.shares_control_plane())) {
-        Some(programs) => {
-            let shared = Shared::start(&programs)?;
-            let environment = vec![("BECKON_TEST_KUBECONFIG", shared.plane.kubeconfig.clone().into_os_string())];
-            (Some(shared), environment)
-        }
-        None => (None, Vec::new()),
-    };
+    let mut results = Vec::new();
+    if tiers.contains(&Tier::Lint) {
+        results.extend(lane(&[Tier::Lint], Telling::AtOnce, args, None)?);
+    }
+    let lanes: Vec<Vec<Tier>> = Tier::LANES
+        .iter()
+        .map(|lane| lane.iter().copied().filter(|tier| tiers.contains(tier)).collect())
+        .filter(|lane: &Vec<Tier>| !lane.is_empty())
+        .collect();
+    results.extend(side_by_side(&lanes, args, programs.as_ref())?);
     let mut total = Counts::default();
     let mut lines = Vec::new();
-    for (at, tier) in tiers.iter().copied().enumerate() {
-        if !tiers.iter().skip(at).any(|tier| tier.shares_control_plane()) {
-            drop(plane.take());
-        }
-        say(format!("\n=== {} ===", tier.name()));
-        let began = Instant::now();
-        let counts = run::tier(tier, args, &environment)?;
-        lines.push(format!(
-            "{:<12}{:>6} passed {:>4} failed   {}",
-            tier.name(),
-            counts.passed,
-            counts.failed.len(),
-            elapsed(began.elapsed())
-        ));
+    for Ran { tier, counts, took } in results {
+        lines.push(format!("{:<12}{:>6} passed {:>4} failed   {}", tier.name(), counts.passed, counts.failed.len(), elapsed(took)));
         total.add(counts);
     }
     say("");
@@ -90,6 +81,47 @@ pub fn test(args: &TestArgs) -> Result<bool> {
     }
     print(format!("{} passed, {} failed", total.passed, total.failed.len()));
     Ok(total.failed.is_empty())
+}
+
+/// What came of a tier.
+struct Ran {
+    tier: Tier,
+    counts: Counts,
+    took: Duration,
+}
+
+/// Runs lanes at the same time. One that breaks off keeps none of the others back.
+fn side_by_side(lanes: &[Vec<Tier>], args: &TestArgs, programs: Option<&Programs>) -> Result<Vec<Ran>> {
+    if let [tiers] = lanes {
+        return lane(tiers, Telling::AtOnce, args, programs);
+    }
+    let seen = std::thread::scope(|scope| {
+        let all: Vec<_> = lanes.iter().map(|tiers| scope.spawn(|| lane(tiers, Telling::Results, args, programs))).collect();
+        all.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(Failure::new("a lane of tiers broke off")))).collect::<Vec<_>>()
+    });
+    seen.into_iter().collect::<Result<Vec<_>>>().map(|lanes| lanes.into_iter().flatten().collect())
+}
+
+/// Runs tiers one after another, on a control plane that those share who want one.
+fn lane(tiers: &[Tier], telling: Telling, args: &TestArgs, programs: Option<&Programs>) -> Result<Vec<Ran>> {
+    let share = |from: usize| tiers.iter().skip(from).any(|tier| tier.shares_control_plane());
+    let (mut plane, mut environment) = (None, Vec::new());
+    let mut ran = Vec::new();
+    for (at, tier) in tiers.iter().copied().enumerate() {
+        if let (None, Some(programs), true) = (&plane, programs, tier.shares_control_plane()) {
+            let shared = Shared::start(programs)?;
+            environment = vec![("BECKON_TEST_KUBECONFIG", shared.plane.kubeconfig.clone().into_os_string())];
+            plane = Some(shared);
+        }
+        if !share(at) {
+            drop(plane.take());
+        }
+        say(format!("\n=== {} ===", tier.name()));
+        let began = Instant::now();
+        let counts = run::tier(tier, telling, args, &environment)?;
+        ran.push(Ran { tier, counts, took: began.elapsed() });
+    }
+    Ok(ran)
 }
 
 /// Installs and builds what these tiers stand on.
@@ -106,7 +138,7 @@ fn set_up(tiers: &[Tier]) -> Result<Option<Programs>> {
     Ok(None)
 }
 
-/// The control plane that all suites share, so that each need not wait for one of its own.
+/// A control plane that suites share, so that each need not wait for one of its own.
 struct Shared {
     plane: ControlPlane,
     dir: PathBuf,
@@ -114,8 +146,10 @@ struct Shared {
 
 impl Shared {
     fn start(programs: &Programs) -> Result<Self> {
-        let step = Step::start("starting the control plane that the suites share");
-        let dir = std::env::temp_dir().join(format!("beckon-test-plane-{}", std::process::id()));
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let next = NEXT.fetch_add(1, Ordering::Relaxed);
+        let step = Step::start(format!("starting control plane {next} for suites that share it"));
+        let dir = std::env::temp_dir().join(format!("beckon-test-plane-{}-{next}", std::process::id()));
         private_dir(&dir)?;
         let has = |program| programs.has(program);
         let (controller_manager, scheduler) = (has("kube-controller-manager"), has("kube-scheduler"));

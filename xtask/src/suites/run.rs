@@ -44,7 +44,7 @@ impl Counts {
     }
 
     /// Runs `go test -v`: quiet but for what fails.
-    pub(super) fn go_test(&mut self, command: &mut Command, show: &dyn Fn(&str)) -> Result<()> {
+    pub(super) fn go_test(&mut self, command: &mut Command, show: &mut dyn FnMut(&str)) -> Result<()> {
         let mut seen = Self::default();
         let mut held = Vec::new();
         let status = lines(command, |line| {
@@ -76,6 +76,33 @@ impl Counts {
         if !status.success() && self.failed.is_empty() {
             self.failed.push(format!("{name} ({status})"));
         }
+    }
+}
+
+/// How much of a tier's output is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Telling {
+    /// All, as it comes.
+    AtOnce,
+    /// Each result as it comes, with its tier's name; the rest when something failed, and then together. For what runs beside others.
+    Results,
+}
+
+impl Telling {
+    /// Hands a run's lines to `run` and tells them.
+    fn told(self, tier: Tier, run: impl FnOnce(&mut dyn FnMut(&str)) -> Result<Counts>) -> Result<Counts> {
+        if self == Self::AtOnce {
+            return run(&mut |line| print(line));
+        }
+        let mut rest = Vec::new();
+        let counts = run(&mut |line| match line.strip_prefix("test ").filter(|test| !test.starts_with("result")) {
+            Some(test) => print(format!("test {}: {test}", tier.name())),
+            None => rest.push(line.to_owned()),
+        })?;
+        if !counts.failed.is_empty() {
+            print(format!("\n{}: what it said\n{}", tier.name(), rest.join("\n")));
+        }
+        Ok(counts)
     }
 }
 
@@ -113,14 +140,14 @@ pub(super) fn test_command() -> Command {
 }
 
 /// Runs a tier.
-pub(super) fn tier(tier: Tier, args: &TestArgs, environment: &[(&str, OsString)]) -> Result<Counts> {
+pub(super) fn tier(tier: Tier, telling: Telling, args: &TestArgs, environment: &[(&str, OsString)]) -> Result<Counts> {
     let mut counts = Counts::default();
     match tier {
         Tier::Lint if args.name.is_none() => return checks::lint(args),
         Tier::Lint => return Ok(counts),
         Tier::Cluster => {
             for module in GO_MODULES.iter().filter(|module| checks::has_module(module)) {
-                counts.add(checks::go_module(module, args)?);
+                counts.add(telling.told(tier, |show| checks::go_module(module, args, show))?);
             }
             return Ok(counts);
         }
@@ -148,31 +175,19 @@ pub(super) fn tier(tier: Tier, args: &TestArgs, environment: &[(&str, OsString)]
         command
     };
     if let [flags] = runs.as_slice() {
-        counts.add(cargo_test(&tier.name(), &mut run(flags), |line| print(line))?);
-        return Ok(counts);
+        return telling.told(tier, |show| cargo_test(&tier.name(), &mut run(flags), show));
     }
     let seen = std::thread::scope(|scope| {
-        let all: Vec<_> = runs.iter().map(|flags| scope.spawn(|| held(&tier.name(), &mut run(flags)))).collect();
+        let all: Vec<_> = runs
+            .iter()
+            .map(|flags| scope.spawn(|| Telling::Results.told(tier, |show| cargo_test(&tier.name(), &mut run(flags), show))))
+            .collect();
         all.into_iter().map(|one| one.join().unwrap_or_else(|_| Err(Failure::new("a run of tests broke off")))).collect::<Vec<_>>()
     });
     for one in seen {
         counts.add(one?);
     }
     Ok(counts)
-}
-
-/// Runs tests beside others: each result is told at once, all else at the end, so that what belongs together stays together.
-fn held(name: &str, command: &mut Command) -> Result<Counts> {
-    let mut rest = Vec::new();
-    let counts = cargo_test(name, command, |line| {
-        if line.starts_with("test ") && !line.starts_with("test result") {
-            print(line);
-        } else {
-            rest.push(line.to_owned());
-        }
-    });
-    print(rest.join("\n"));
-    counts
 }
 
 fn cargo_test(name: &str, command: &mut Command, mut show: impl FnMut(&str)) -> Result<Counts> {
@@ -247,7 +262,7 @@ mod tests {
         let counts = cargo_test("unit", &mut shell("exit 101"), |_| ()).unwrap();
         assert_eq!(counts.failed, ["unit: cargo test (exit status: 101)"]);
         let mut counts = Counts::default();
-        counts.go_test(&mut shell("exit 2"), &|_| ()).unwrap();
+        counts.go_test(&mut shell("exit 2"), &mut |_| ()).unwrap();
         assert_eq!(counts.failed, ["go test (exit status: 2)"]);
     }
 }

@@ -32,8 +32,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// All, in the order in which they are run. The controller's is the last on the shared control plane: it leaves many thousand
-    /// requests there, which every gateway would read as it starts.
+    /// All.
     pub const ALL: &[Self] = &[
         Self::Lint,
         Self::Unit,
@@ -41,11 +40,19 @@ impl Tier {
         Self::Cluster,
         Self::Admission,
         Self::Plugin,
+        Self::Controller,
         Self::Mcp,
         Self::Dashboard,
-        Self::Controller,
         Self::Browser,
         Self::Journey,
+    ];
+
+    /// Tiers of different lanes run at the same time, those of one lane one after another: some tiers keep the processors busy, and
+    /// some wait for time to pass. Each lane has a control plane of its own. The controller's tier is the last on that of its lane: it
+    /// leaves many thousand requests there.
+    pub const LANES: &[&[Self]] = &[
+        &[Self::Unit, Self::Golden, Self::Cluster, Self::Admission, Self::Plugin, Self::Controller],
+        &[Self::Mcp, Self::Dashboard, Self::Browser, Self::Journey],
     ];
 
     /// As on the command line.
@@ -125,6 +132,14 @@ impl Tier {
 #[cfg(test)]
 mod tests {
     use super::Tier;
+
+    #[test]
+    fn each_tier_but_the_checks_runs_in_one_lane() {
+        let lanes = Tier::LANES.concat();
+        for tier in Tier::ALL {
+            assert_eq!(lanes.iter().filter(|one| *one == tier).count(), usize::from(*tier != Tier::Lint), "{}", tier.name());
+        }
+    }
 
     #[test]
     fn targets_belong_to_tiers() {
