@@ -15,7 +15,7 @@ const VERSION: &str = "0.20.2";
 /// The database of advisories is on the network, so it is asked when wanted; what can be checked without always is.
 pub(super) fn check(advisories: bool, counts: &mut Counts) -> Result<()> {
     let mut command = Command::new(program()?);
-    let what: &[&str] = if advisories { &["check"] } else { &["--offline", "check", "bans", "licenses", "sources"] };
+    let what: &[&str] = if advisories { &["check"] } else { &["--locked", "check", "bans", "licenses", "sources"] };
     counts.check("cargo deny", command.current_dir(repository()).env("CARGO", cargo::program()).args(what))
 }
 
