@@ -71,7 +71,7 @@ pub struct ControllerArgs {
     #[arg(long)]
     pub allow_no_sandbox: bool,
     /// Address of /livez, /readyz and /metrics
-    #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:9402")]
+    #[arg(long, value_name = "IP:PORT", default_value = "[::]:9402")]
     pub admin_listen: SocketAddr,
     /// Only check the flags: what starts it asks before it starts anything else.
     #[arg(long, hide = true)]

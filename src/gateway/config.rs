@@ -18,10 +18,10 @@ pub struct GatewayArgs {
     #[arg(long, value_name = "NAME")]
     pub watch_namespace: Option<String>,
     /// Where MCP and the dashboard are served
-    #[arg(long, default_value = "0.0.0.0:8080")]
+    #[arg(long, default_value = "[::]:8080")]
     pub listen: SocketAddr,
     /// Where health and metrics are served
-    #[arg(long, default_value = "0.0.0.0:9401")]
+    #[arg(long, default_value = "[::]:9401")]
     pub admin_listen: SocketAddr,
     /// The audience that API tokens are made for. A person's token of another audience is good too, a service account's is not
     #[arg(long, default_value = "beckon")]

@@ -258,7 +258,7 @@ async fn in_time<T>(asked: impl Future<Output = T>) -> Result<T, RunError> {
 }
 
 async fn bind(flag: &'static str, address: SocketAddr) -> Result<tokio::net::TcpListener, RunError> {
-    tokio::net::TcpListener::bind(address).await.map_err(|why| RunError::Listen { flag, address, why })
+    crate::runtime::bind::bind(address).await.map_err(|why| RunError::Listen { flag, address, why })
 }
 
 /// Serves until stopped; then announces the end, lets running calls end, and tells by `cut` that the drain is over.

@@ -1,5 +1,6 @@
 //! The admin port: `/livez`, `/readyz` and `/metrics`. Apart from the service port, and never exposed by a Service of people.
 
+use super::bind::bind;
 use super::metrics::Metrics;
 use axum::Router;
 use axum::http::StatusCode;
@@ -44,7 +45,7 @@ pub async fn serve(address: SocketAddr, metrics: Metrics, readiness: Readiness, 
         let text = format!("--admin-listen {address}: {error}; choose another address, or end what listens there");
         io::Error::new(error.kind(), text)
     };
-    let listener = TcpListener::bind(address).await.map_err(taken)?;
+    let listener = bind(address).await.map_err(taken)?;
     serve_on(listener, metrics, readiness, stop).await
 }
 

@@ -1,6 +1,7 @@
-//! What every role needs to run: the clock, no core dumps, JSON from outside, telemetry, metrics, the admin port, supervision, owners of tasks, and an orderly end.
+//! What every role needs to run: the clock, no core dumps, JSON from outside, listening, telemetry, metrics, the admin port, supervision, owners of tasks, and an orderly end.
 
 pub mod admin;
+pub mod bind;
 pub mod clock;
 pub mod core_dumps;
 pub mod json;
