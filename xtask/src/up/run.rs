@@ -59,8 +59,15 @@ fn given_beckon() -> Option<PathBuf> {
 
 /// Where `beckon` is, once it is built.
 pub fn beckon() -> PathBuf {
-    let target = || std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
     given_beckon().unwrap_or_else(|| target().join("debug/beckon"))
+}
+
+/// Where cargo builds: it has put what runs here into a profile's directory there, or into `deps` of that. Which of its settings chose
+/// the directory does not matter then.
+fn target() -> PathBuf {
+    let program = std::env::current_exe().unwrap_or_default();
+    let profile = program.ancestors().skip(1).find(|dir| !dir.ends_with("deps"));
+    profile.and_then(Path::parent).map_or_else(|| repository().join("target"), Path::to_path_buf)
 }
 
 /// At the end the directory is removed, so it may not be one with other things.
