@@ -27,6 +27,7 @@ mod tools;
 
 pub use args::{BrowserArgs, Flavour, SandboxTier};
 
+use crate::domain::time_zone;
 use crate::runtime::shutdown;
 use crate::runtime::supervision::{Ended, Parts};
 use crate::runtime::tasks::Tasks;
@@ -84,6 +85,9 @@ fn setup(message: impl std::fmt::Display) -> u8 {
 async fn serve(args: BrowserArgs) -> Result<(), u8> {
     let stop = shutdown::on_signal().map_err(setup)?;
     let first = tools::allowed_address(&args.start_url).map_err(|error| setup(format!("--start-url: {error}")))?;
+    if let Some(zone) = args.timezone.as_deref().filter(|zone| !time_zone::is_known(zone)) {
+        return Err(setup(format!("--timezone {zone:?}: no such time zone; give an IANA name such as Europe/Paris, spelt as there")));
+    }
     let credentials = Credentials::read(&args.driver_dir).map_err(setup)?;
     let address = args.address().map_err(setup)?;
     let server = Server::bind(address, credentials).await.map_err(setup)?;

@@ -13,4 +13,5 @@ pub mod names;
 pub mod outcome;
 pub mod session;
 pub mod time;
+pub mod time_zone;
 pub mod tools;

@@ -185,12 +185,15 @@ fn a_taken_port_names_the_flag() {
 }
 
 #[test]
-fn a_start_page_outside_the_web_is_refused() {
+fn what_the_browser_cannot_be_is_refused() {
     let secret = Secret::new();
     let directory = secret.directory.path().to_str().unwrap();
     let (code, text) = fails(&["--listen", "127.0.0.1:0", "--driver-dir", directory, "--start-url", "file:///etc/passwd"]);
     assert_eq!(code, 78, "{text}");
     assert!(text.contains("--start-url"), "{text}");
+    let (code, text) = fails(&["--listen", "127.0.0.1:0", "--driver-dir", directory, "--timezone", "Europe/Atlantis"]);
+    assert_eq!(code, 78);
+    assert!(text.contains("--timezone") && text.contains("Europe/Atlantis") && text.contains("such as Europe/Paris"), "{text}");
 }
 
 /// On a node with much to do the first answer takes longer than any later one may.

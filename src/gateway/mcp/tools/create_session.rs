@@ -2,6 +2,7 @@
 
 use super::{Definition, Effect, Reply};
 use crate::api::v1alpha1::{Browser, BrowserSessionSpec, Viewport};
+use crate::domain::time_zone;
 use crate::gateway::mcp::call::{Call, Failure};
 use crate::gateway::mcp::schema::{Args, integer, line, object, string, text};
 use crate::gateway::sessions;
@@ -81,16 +82,16 @@ fn read(args: &Args, default: Browser) -> Result<BrowserSessionSpec, Failure> {
     if url.is_some_and(|url| url != "about:blank" && !url.starts_with("http://") && !url.starts_with("https://")) {
         return Err(Failure::argument("start_url must be about:blank or begin with http:// or https://"));
     }
-    // As the kind has it: these become words of a command line.
-    let words = |text: &str, between: char, also: &[char]| {
-        let word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(&c));
-        text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.split(between).all(word)
+    // As the kind has it: it becomes a word of a command line.
+    let tag = |text: &str| {
+        let word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric());
+        text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.split('-').all(word)
     };
-    if string(args, "locale").is_some_and(|locale| !words(locale, '-', &[])) {
+    if string(args, "locale").is_some_and(|locale| !tag(locale)) {
         return Err(Failure::argument("locale must be a language tag such as en-GB"));
     }
-    if string(args, "timezone").is_some_and(|zone| !words(zone, '/', &['_', '-', '+'])) {
-        return Err(Failure::argument("timezone must be an IANA time zone such as Europe/Paris"));
+    if string(args, "timezone").is_some_and(|zone| !time_zone::is_known(zone)) {
+        return Err(Failure::argument("timezone must be an IANA time zone such as Europe/Paris, spelt as there"));
     }
     if string(args, "user_agent").is_some_and(|agent| !agent.bytes().all(|b| (b' '..=b'~').contains(&b))) {
         return Err(Failure::argument("user_agent must be one line of printable ASCII characters"));
@@ -145,6 +146,7 @@ mod tests {
             (json!({"user_agent": "Bröwser"}), "user_agent"),
             (json!({"timezone": ":/etc/passwd"}), "timezone"),
             (json!({"timezone": "../x"}), "timezone"),
+            (json!({"timezone": "Europe/Atlantis"}), "timezone"),
         ] {
             let refused = read(args.as_object().unwrap(), Browser::Chromium).unwrap_err();
             assert!(refused.message.starts_with(field), "{}", refused.message);
