@@ -19,7 +19,7 @@ use crate::runtime::admin::{self, Readiness};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::supervision::{Ended, Parts};
 use crate::runtime::tasks::Tasks;
-use crate::runtime::{clock, shutdown};
+use crate::runtime::{bind, clock, shutdown};
 use axum::Router;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -258,7 +258,7 @@ async fn in_time<T>(asked: impl Future<Output = T>) -> Result<T, RunError> {
 }
 
 async fn bind(flag: &'static str, address: SocketAddr) -> Result<tokio::net::TcpListener, RunError> {
-    crate::runtime::bind::bind(address).await.map_err(|why| RunError::Listen { flag, address, why })
+    bind::bind(address).await.map_err(|why| RunError::Listen { flag, address, why })
 }
 
 /// Serves until stopped; then announces the end, lets running calls end, and tells by `cut` that the drain is over.

@@ -1,5 +1,7 @@
 //! Where a server listens: `[::]` is every address of the machine, of both families.
 
+use nix::errno::Errno;
+use nix::sys::socket::{setsockopt, sockopt};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::{TcpListener, TcpSocket};
@@ -16,7 +18,10 @@ pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
         return TcpListener::bind(address).await;
     }
     match dual_stack(address) {
-        Err(error) if no_ipv6(&error) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await,
+        // A kernel built or started without IPv6. Where it is only turned off, such a socket is to be had, and takes IPv4.
+        Err(error) if error.raw_os_error() == Some(Errno::EAFNOSUPPORT as i32) => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
+        }
         bound => bound,
     }
 }
@@ -24,16 +29,9 @@ pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 fn dual_stack(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = TcpSocket::new_v6()?;
     socket.set_reuseaddr(true)?;
-    nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::Ipv6V6Only, &false)?;
+    setsockopt(&socket, sockopt::Ipv6V6Only, &false)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
-}
-
-/// A kernel built or started without IPv6 knows no such socket, or has no such address.
-fn no_ipv6(error: &io::Error) -> bool {
-    use nix::errno::Errno;
-    let errno = error.raw_os_error().map(Errno::from_raw);
-    matches!(errno, Some(Errno::EAFNOSUPPORT | Errno::EADDRNOTAVAIL | Errno::EPROTONOSUPPORT))
 }
 
 #[cfg(test)]

@@ -192,7 +192,7 @@ fn what_the_browser_cannot_be_is_refused() {
     assert_eq!(code, 78, "{text}");
     assert!(text.contains("--start-url"), "{text}");
     let (code, text) = fails(&["--listen", "127.0.0.1:0", "--driver-dir", directory, "--timezone", "Europe/Atlantis"]);
-    assert_eq!(code, 78);
+    assert_eq!(code, 78, "{text}");
     assert!(text.contains("--timezone") && text.contains("Europe/Atlantis") && text.contains("such as Europe/Paris"), "{text}");
 }
 
