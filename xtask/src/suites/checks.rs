@@ -18,9 +18,9 @@ pub(super) fn lint(args: &TestArgs) -> Result<Counts> {
         command
     };
     counts.check("cargo fmt --check", &mut run(&["fmt", "--all", "--check"]))?;
-    counts.check("cargo clippy", &mut run(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
-    let mut doc = run(&["doc", "--workspace", "--no-deps", "--quiet"]);
-    counts.check("cargo doc", doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+    counts.compile("cargo clippy", &mut run(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    let mut doc = run(&["doc", "--workspace", "--no-deps"]);
+    counts.compile("cargo doc", doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     deny::check(args.advisories, &mut counts)?;
     Ok(counts)
 }

@@ -2,13 +2,11 @@
 
 use super::run::Counts;
 use crate::cargo;
-use crate::failure::{Context as _, Failure, Result};
+use crate::failure::{Failure, Result};
 use crate::files::{cache_dir, repository};
 use crate::process::find_program;
-use crate::progress::Step;
-use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 const VERSION: &str = "0.20.2";
 
@@ -33,31 +31,16 @@ pub(super) fn program() -> Result<PathBuf> {
 }
 
 fn build(root: &std::path::Path) -> Result<()> {
-    let mut step = Step::start("building cargo-deny: some minutes, once; it is kept in the cache directory");
     let mut command = cargo::command();
-    command.args(["install", "--locked", "--color=never", &format!("cargo-deny@{VERSION}"), "--root"]).arg(root);
+    command.args(["install", "--locked", &format!("cargo-deny@{VERSION}"), "--root"]).arg(root);
     // It runs for a second, so its build had better be quick than good.
     command.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
     command.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16").env("CARGO_TARGET_DIR", root.join("target"));
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().context("cargo install")?;
-    let (mut compiled, mut last) = (0_usize, String::new());
-    if let Some(output) = child.stderr.take() {
-        for line in BufReader::new(output).lines().map_while(std::io::Result::ok) {
-            if line.trim_start().starts_with("Compiling ") {
-                compiled += 1;
-                step.at(|| format!("{compiled} crates"));
-            }
-            if !line.trim().is_empty() {
-                last = line;
-            }
-        }
-    }
-    let status = child.wait().context("cargo install")?;
+    let built = cargo::compile("building cargo-deny: some minutes, once; it is kept in the cache directory", &mut command)?;
     // What it was built from is a hundred times its size.
     drop(std::fs::remove_dir_all(root.join("target")));
-    if !status.success() {
-        return Err(Failure::new(format!("building cargo-deny failed ({status}): {last}; install it yourself: cargo install cargo-deny")));
+    if !built {
+        return Err(Failure::new("building cargo-deny failed; what cargo says is above. Or install it yourself: cargo install cargo-deny"));
     }
-    step.done();
     Ok(())
 }

@@ -34,13 +34,25 @@ impl Counts {
     /// Runs a check, whose output is shown.
     pub(super) fn check(&mut self, name: &str, command: &mut Command) -> Result<()> {
         say(format!("{name} ..."));
-        if command.stdin(Stdio::null()).status().context(name)?.success() {
+        let passed = command.stdin(Stdio::null()).status().context(name)?.success();
+        self.checked(name, passed);
+        Ok(())
+    }
+
+    /// Runs a check that is a `cargo` that compiles.
+    pub(super) fn compile(&mut self, name: &str, command: &mut Command) -> Result<()> {
+        let passed = cargo::compile(name, command)?;
+        self.checked(name, passed);
+        Ok(())
+    }
+
+    fn checked(&mut self, name: &str, passed: bool) {
+        if passed {
             self.passed += 1;
         } else {
             say(format!("{name}: FAILED"));
             self.failed.push(name.to_owned());
         }
-        Ok(())
     }
 
     /// Runs `go test -v`: quiet but for what fails.
@@ -123,8 +135,8 @@ pub(super) fn compile(tiers: &[Tier]) -> Result<Counts> {
     let flags: Vec<OsString> = runs.into_iter().flatten().flatten().collect();
     if !flags.is_empty() {
         let mut command = cargo::command();
-        command.current_dir(repository()).args(["test", "--workspace", "--no-run", "--quiet"]).args(flags);
-        counts.check("compiling Beckon and the suites", &mut command)?;
+        command.current_dir(repository()).args(["test", "--workspace", "--no-run"]).args(flags);
+        counts.compile("compiling Beckon and the suites", &mut command)?;
     }
     Ok(counts)
 }

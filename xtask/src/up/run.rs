@@ -43,10 +43,9 @@ pub(super) fn prepare(plan: &Plan) -> Result<()> {
 /// Builds `beckon` and says where it is. `$BECKON_BINARY` names one that was built already.
 pub(super) fn build_beckon() -> Result<PathBuf> {
     if given_beckon().is_none() {
-        say("building Beckon (cargo build) ...");
         let mut build = cargo::command();
-        build.current_dir(repository()).args(["build", "--quiet", "--package", "beckon", "--bin", "beckon"]);
-        if !build.status().context("cargo build")?.success() {
+        build.current_dir(repository()).args(["build", "--package", "beckon", "--bin", "beckon"]);
+        if !cargo::compile("building Beckon (cargo build)", &mut build)? {
             return Err(Failure::new("cargo build failed; what it says is above"));
         }
     }
