@@ -122,7 +122,7 @@ def test_a_person_takes_over_and_the_agent_goes_on_in_the_same_page(world, shop,
     assert at_once or shown_within_a_second(world, agent, people().page, session)
     # The row stays in the history, with who and how.
     operator.visit("/history")
-    past = operator.page.get_by_role("row").filter(has_text=session)
+    past = operator.page.get_by_role("row").filter(has_text=session).filter(has_text=REASON)
     expect(past).to_contain_text("Resolved")
     expect(past).to_contain_text("operator")
     assert operator.problems == []
