@@ -185,11 +185,10 @@ fn down_leaves_nothing_and_so_does_a_killed_up() {
 
 /// A directory such as `KUBEBUILDER_ASSETS` names, whose API server is like one of 1.33.
 fn old_assets(dir: &Path) {
-    let ours = Programs::find_or_build().expect("the programs of the control plane").kubectl_file();
-    let program = |name: &str| if ours.ends_with("kubectl") { ours.with_file_name(name) } else { ours.clone() };
+    let ours = Programs::find_or_build().expect("the programs of the control plane");
     std::fs::create_dir_all(dir.join("real")).expect("a directory");
     for name in ["etcd", "kubectl", "real/kube-apiserver"] {
-        symlink(program(name.rsplit('/').next().expect("a name")), dir.join(name)).expect("a link");
+        symlink(ours.file(name.rsplit('/').next().expect("a name")), dir.join(name)).expect("a link");
     }
     let server = dir.join("kube-apiserver");
     let script = format!("#!/bin/sh\nexec '{}' --emulated-version=1.33 \"$@\"\n", dir.join("real/kube-apiserver").display());

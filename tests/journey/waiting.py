@@ -5,8 +5,9 @@ import time
 EVERY = 0.05
 
 
-def eventually(ask, what, seconds=30):
-    """The first true answer of `ask`; fails, naming `what` and the last answer, when there is none in time."""
+def eventually(ask, what, seconds=30, every=EVERY):
+    """The first true answer of `ask`, asked every so many seconds; fails, naming `what` and the last answer, when there is none in
+    time."""
     deadline = time.monotonic() + seconds
     while True:
         answer = ask()
@@ -14,7 +15,7 @@ def eventually(ask, what, seconds=30):
             return answer
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {seconds} s; last: {answer!r}")
-        time.sleep(EVERY)
+        time.sleep(every)
 
 
 def holds(ask, what, seconds):

@@ -99,7 +99,8 @@ class World:
 
     def wait_ready(self):
         """Until every process is there again, as after a restart."""
-        eventually(lambda: xtask("status", "--dir", str(self.dir), check=False).returncode == 0, "everything ready", 90)
+        # Each question starts two processes.
+        eventually(lambda: xtask("status", "--dir", str(self.dir), check=False).returncode == 0, "everything ready", 90, every=0.5)
 
     def browser_pid(self, session):
         """The `beckon browser` of a session."""

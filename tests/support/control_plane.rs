@@ -187,7 +187,7 @@ impl ControlPlane {
     pub fn shell(&self, script: &str) -> Command {
         let bin = self.dir.join("bin");
         xtask::files::private_dir(&bin).expect("a directory");
-        for (name, file) in [("kubectl", self.programs.kubectl_file()), ("kubectl-attention", env!("CARGO_BIN_EXE_beckon").into())] {
+        for (name, file) in [("kubectl", self.programs.file("kubectl")), ("kubectl-attention", env!("CARGO_BIN_EXE_beckon").into())] {
             // Another shell has made it.
             drop(std::os::unix::fs::symlink(file, bin.join(name)));
         }

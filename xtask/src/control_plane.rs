@@ -124,7 +124,7 @@ impl ControlPlane {
         kubeconfig::write(&kubeconfig, &server, &options.namespace, &contexts)?;
         let programs = programs.clone();
         let mut plane = Self { dir: dir.to_owned(), kubeconfig, users, server, programs, pki, processes: vec![apiserver, etcd] };
-        plane.wait_ready()?;
+        plane.wait_ready(port)?;
         if options.controller_manager {
             plane.start_controller_manager(&logs)?;
         }
@@ -205,10 +205,15 @@ impl ControlPlane {
         self.processes.clear();
     }
 
-    fn wait_ready(&mut self) -> Result<()> {
+    fn wait_ready(&mut self, port: u16) -> Result<()> {
         let deadline = Instant::now() + START;
         loop {
             self.check()?;
+            // To ask by kubectl takes a tenth of a second of a processor, which the API server needs to start.
+            if !ports::is_open(port) && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(50));
+                continue;
+            }
             match self.run_kubectl(["get", "--raw", "/readyz", "--request-timeout", "5s"]) {
                 Ok(_) => return Ok(()),
                 Err(error) if Instant::now() > deadline => {

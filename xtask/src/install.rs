@@ -61,7 +61,7 @@ fn wait_for_creates(kubectl: &dyn Fn() -> Command) -> Result<()> {
             command.args(["create", "--dry-run=server", "--validate=false", "--output=name", "--filename=-"]);
             match feed(command, object.as_bytes()) {
                 Err(error) if error.to_string().contains("ServiceUnavailable") && Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(200));
+                    std::thread::sleep(Duration::from_millis(500));
                 }
                 Err(error) if error.to_string().contains("ServiceUnavailable") => return Err(error).context("waiting for the kinds"),
                 // That it is refused for what it lacks is an answer.

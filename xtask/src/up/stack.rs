@@ -175,7 +175,9 @@ impl Stack {
     }
 
     fn missing(&self) -> Vec<String> {
-        self.workers.iter().map(Worker::ready).chain([self.cluster.node_ready()]).filter_map(std::result::Result::err).collect()
+        let missing: Vec<String> = self.workers.iter().filter_map(|worker| worker.ready().err()).collect();
+        // Last, since asking by kubectl takes the processor from those that are still to start.
+        if missing.is_empty() { self.cluster.node_ready().err().into_iter().collect() } else { missing }
     }
 
     /// Ends everything: first what serves, then the pods, then the API server.
