@@ -44,7 +44,7 @@ const LEAN: &[&str] = &[
     "--password-store=basic",
     "--use-mock-keychain",
     "--no-service-autorun",
-    "--disable-features=OptimizationHints,MediaRouter,Translate,WebUIOmniboxPopup,DialMediaRouteProvider,AutofillServerCommunication,BackForwardCache,Prerender2,WebPayments",
+    "--disable-features=OptimizationHints,MediaRouter,Translate,WebUIOmniboxPopup,WebUIOmniboxAimPopup,DialMediaRouteProvider,AutofillServerCommunication,BackForwardCache,Prerender2,WebPayments",
 ];
 /// Windows of the browser itself that no picture shows. Some of them take all input away from the page until they are answered,
 /// which nobody can do: a page is not offered them, and falls back to what is in the page.

@@ -58,6 +58,15 @@ async fn an_order_to_stop_ends_everything_with_code_0() {
     }
 }
 
+/// A popup of the address bar, which nobody ever opens here, would be a renderer of its own and a third of what a start costs.
+#[tokio::test]
+async fn no_page_of_chromium_itself_runs_beside_the_session() {
+    let site = Site::start(&[("/", "<h1>here</h1>")]).await;
+    let browser = Browser::at(CHROMIUM, &site.url("/")).await;
+    let own: Vec<_> = browser.processes().into_iter().filter(|(_, line)| line.contains("--top-chrome-webui")).collect();
+    assert!(own.is_empty(), "{own:?}");
+}
+
 #[tokio::test]
 async fn what_chromium_leaves_is_reaped() {
     let site = Site::start(&[("/", "<h1>here</h1>")]).await;
