@@ -1,4 +1,4 @@
-//! Ten thousand races, alone on the machine: beside them other suites would have to wait for the API server.
+//! Ten thousand races, alone in their test binary and on their API server: other suites would have to wait for it.
 
 // What the modules here share is reached by nothing else.
 #![allow(unreachable_pub)]

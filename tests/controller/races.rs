@@ -1,5 +1,6 @@
 //! Answer against answer, against the deadline and against a cancel: exactly one outcome each, for ever.
 
+use crate::support::{ControlPlane, Options};
 use crate::told::Told;
 use crate::world::{World, now};
 use beckon::api::v1alpha1::{Phase, Source};
@@ -65,10 +66,12 @@ async fn race(world: &World, second: &Client, told: &Told, n: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn exactly_one_outcome_each() {
     let races = std::env::var("BECKON_RACES").ok().and_then(|n| n.parse().ok()).unwrap_or(RACES);
-    let world = World::new("races").await;
-    let second = crate::support::ControlPlane::shared().user("operator-2").await;
+    // Its own, which leaves the processors to the suites that hold times.
+    let plane = ControlPlane::start(&Options { controller_manager: false, background: true, ..Options::default() });
+    let world = World::on(&plane, "races").await;
+    let second = plane.user("operator-2").await;
     let (told, listening) = Told::watch(&world);
-    let running = world.start(&["--minAttentionWait", "0", "--maxTotal", "100000", "--lease-duration", "15s"]);
+    let running = world.start(&["--minAttentionWait", "0", "--maxTotal", "100000", "--lease-duration", "60s"]);
     let started = std::time::Instant::now();
     stream::iter(0..races).for_each_concurrent(AT_ONCE, |n| race(&world, &second, &told, n)).await;
     println!("{races} races in {:?}", started.elapsed());

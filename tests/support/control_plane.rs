@@ -31,6 +31,8 @@ pub struct Options {
     pub audit: bool,
     /// More flags of the API server.
     pub apiserver_flags: Vec<String>,
+    /// Leave the processors to whatever else wants them: for what works much and waits for nothing.
+    pub background: bool,
     /// Install Beckon's kinds. Off: a server that knows nothing of Beckon.
     pub kinds: bool,
     /// Install `config/` as well: policies and roles.
@@ -46,6 +48,7 @@ impl Default for Options {
             mutating_policies: true,
             audit: false,
             apiserver_flags: Vec::new(),
+            background: false,
             kinds: true,
             policies: true,
         }
@@ -87,6 +90,7 @@ impl ControlPlane {
             mutating_policies: options.mutating_policies,
             audit_log: audit_log.clone(),
             apiserver_flags: options.apiserver_flags.clone(),
+            background: options.background,
             ..local::Options::default()
         };
         let mut own = local::ControlPlane::start(&dir, &programs, &local_options).expect("a control plane");

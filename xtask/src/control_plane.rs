@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 /// What to start.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each says yes or no to a part of its own")]
 pub struct Options {
     /// The controller-manager: garbage collection, the `default` service account, namespace deletion.
     pub controller_manager: bool,
@@ -34,6 +35,8 @@ pub struct Options {
     pub namespace: String,
     /// More flags of the API server.
     pub apiserver_flags: Vec<String>,
+    /// Leave the processors to whatever else wants them.
+    pub background: bool,
 }
 
 impl Default for Options {
@@ -46,6 +49,7 @@ impl Default for Options {
             logs: None,
             namespace: "default".to_owned(),
             apiserver_flags: Vec::new(),
+            background: false,
         }
     }
 }
@@ -114,9 +118,10 @@ impl ControlPlane {
         write_private(&token_file, tokens.as_bytes())?;
 
         let etcd_url = format!("https://127.0.0.1:{}", ports::free()?);
-        let etcd = Process::start(&etcd(dir, &logs, programs, &pki, &etcd_url)?)?;
+        let start = |spec: Spec| Process::start(&if options.background { in_background(spec) } else { spec });
+        let etcd = start(etcd(dir, &logs, programs, &pki, &etcd_url)?)?;
         let port = ports::free()?;
-        let apiserver = Process::start(&apiserver(dir, &logs, programs, &pki, &etcd_url, port, &token_file, options)?)?;
+        let apiserver = start(apiserver(dir, &logs, programs, &pki, &etcd_url, port, &token_file, options)?)?;
         let authority = fs::read(&pki.authority).context("the authority's certificate")?;
         let server = Server::new(&format!("https://127.0.0.1:{port}"), &authority);
         let kubeconfig = dir.join("kubeconfig");
@@ -272,6 +277,12 @@ pub fn output(command: &mut Command) -> Result<String> {
         return Ok(String::from_utf8_lossy(&stdout).into_owned());
     }
     Err(Failure::new(format!("kubectl: {}", String::from_utf8_lossy(&stderr).trim())))
+}
+
+/// With a third of the weight that others have: enough that nothing of it runs out of time.
+fn in_background(mut spec: Spec) -> Spec {
+    spec.command.splice(0..0, ["nice", "-n", "5"].map(Into::into));
+    spec
 }
 
 fn flag(name: &str, value: impl AsRef<OsStr>) -> std::ffi::OsString {

@@ -48,8 +48,7 @@ impl Tier {
     ];
 
     /// Tiers of different lanes run at the same time, those of one lane one after another: some tiers keep the processors busy, and
-    /// some wait for time to pass. Each lane has a control plane of its own. The controller's tier is the last on that of its lane: it
-    /// leaves many thousand requests there.
+    /// some wait for time to pass. Each lane has a control plane of its own.
     pub const LANES: &[&[Self]] = &[
         &[Self::Unit, Self::Golden, Self::Cluster, Self::Admission, Self::Plugin, Self::Controller],
         &[Self::Mcp, Self::Dashboard, Self::Browser, Self::Journey],
