@@ -45,7 +45,8 @@ impl Pod {
         let directory = tempfile::Builder::new().prefix("beckon-test-").tempdir_in("/tmp").unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let binary = directory.path().join("beckon");
-        fs::copy(env!("CARGO_BIN_EXE_beckon"), &binary).unwrap();
+        // By another process: what is open for writing here is inherited by what other tests start meanwhile, and can't be run then.
+        assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_beckon")).arg(&binary).status().unwrap().success());
         for (name, content) in [(driver::SECRET_TOKEN, TOKEN), (driver::SECRET_CERTIFICATE, certificate), (driver::SECRET_KEY, key)] {
             fs::write(directory.path().join(name), content).unwrap();
         }
